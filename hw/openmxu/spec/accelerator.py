@@ -1,0 +1,164 @@
+"""The parameters of an accelerator, and which programs it takes."""
+
+import math
+import operator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from openmxu.spec.commands import Command
+from openmxu.spec.config import MxuConfig
+from openmxu.spec.formats import BF16
+
+MOST_ROWS = 1 << 16
+"""Rows of a scratchpad that commands can name."""
+
+MOST_WEIGHTS = 1 << 24
+"""Rows of a memory of weights that commands can name."""
+
+MOST_READS = 1 << 24
+"""Rows that a command may read."""
+
+
+@dataclass(frozen=True)
+class AcceleratorConfig:
+    """The parameters of an accelerator of bf16. Validated and frozen.
+
+    Raises
+    ------
+    TypeError, ValueError
+        A parameter is outside its domain; the text names it, the domain and the value.
+    """
+
+    size: int = 4
+    """Rows and columns of the array: results have the layout of operands."""
+    stages: int = 4
+    """Pipeline registers of a processing element."""
+    depth: int = 256
+    """Rows of the accumulator bank: the most rows of a tile."""
+    rows: int = 4096
+    """Rows of the scratchpad, ``size`` words each."""
+    weights: int = 4096
+    """Rows of the memory of weights, ``size`` words each."""
+
+    def __post_init__(self) -> None:
+        for name, most in (("rows", MOST_ROWS), ("weights", MOST_WEIGHTS)):
+            value = getattr(self, name)
+            domain = f"{name} must be an integer from 1 to {most}, not {value!r}"
+            try:
+                object.__setattr__(self, name, operator.index(value))
+            except TypeError:
+                raise TypeError(domain) from None
+            if not 1 <= value <= most:
+                raise ValueError(domain)
+        object.__setattr__(self, "size", self.unit.rows)  # the unit checks its parameters
+
+    @property
+    def unit(self) -> MxuConfig:
+        """The unit inside."""
+        return MxuConfig(
+            rows=self.size, columns=self.size, stages=self.stages, depth=self.depth, source=BF16, result=BF16
+        )
+
+
+def check_program(config: AcceleratorConfig, program: Sequence[Command]) -> None:
+    """Refuse a program that the accelerator would stop at, and name the first wrong command.
+
+    Raises
+    ------
+    ValueError
+        A command names what is not there, adds to sums that are not there or leaves some behind, or none is the end.
+    """
+    left = 0  # rows of sums that the last command left to be added to
+    for index, command in enumerate(program):
+        try:
+            for problem in _problems(config, command, left):
+                raise ValueError(problem)
+        except ValueError as error:
+            raise ValueError(f"command {index} ({command.opcode}): {error}") from None
+        if command.kind.engine == "compute" or command.opcode == "end":
+            left = 0 if command.opcode != "matmul" or command.values["emit"] else rows_of_tile(command)
+    if not program or program[-1].opcode != "end":
+        raise ValueError("a program must end with the command end")
+
+
+def rows_of_tile(command: Command) -> int:
+    """Rows of a tile of a ``matmul``."""
+    return command.levels["x"].trips * command.levels["y"].trips
+
+
+def weights_of(command: Command, size: int) -> int:
+    """Rows of weights of a ``matmul``, biases included."""
+    trips = {name: level.trips for name, level in command.levels.items()}
+    return trips["n"] * (2 * command.values["bias"] + size * trips["kx"] * trips["ky"] * trips["block"])
+
+
+def rows_read(command: Command) -> npt.NDArray[np.int64]:
+    """Rows of the scratchpad that a command reads, in its order."""
+    if command.opcode == "store":
+        return _walk(command, "rows", command.kind.levels, 1)
+    return _walk(command, "reads", command.kind.levels, 1) if command.kind.engine == "compute" else _NONE
+
+
+def rows_written(command: Command) -> npt.NDArray[np.int64]:
+    """Rows of the scratchpad that a command writes, in its order."""
+    if command.opcode == "load":
+        return _walk(command, "rows", command.kind.levels, 1)
+    writes = command.opcode == "pool" or (command.opcode == "matmul" and command.values["emit"])
+    return _walk(command, "writes", command.kind.others, 2) if writes else _NONE
+
+
+def words_moved(command: Command) -> npt.NDArray[np.int64]:
+    """First words of the memory's runs that a ``load`` or ``store`` moves, in its order."""
+    return _walk(command, "address", command.kind.others, 2)
+
+
+_NONE = np.zeros(0, np.int64)
+
+
+def _walk(command: Command, base: str, levels: Sequence[str], part: int) -> npt.NDArray[np.int64]:
+    """Addresses that loops over such levels visit, innermost first, by strides (1) or other strides (2)."""
+    addresses = np.array([command.values[base]])
+    for name in levels:
+        level = command.levels[name]
+        addresses = np.add.outer(level[part] * np.arange(level.trips), addresses).ravel()
+    return addresses
+
+
+def _problems(config: AcceleratorConfig, command: Command, left: int) -> Iterator[str]:
+    """What is wrong with a command, behind one that left the sums of so many rows."""
+    values, reads = command.values, math.prod(level.trips for level in command.levels.values())
+    if reads > MOST_READS:
+        raise ValueError(f"trips must multiply to at most {MOST_READS}, not {reads}")
+    for noun, rows in (("rows read", rows_read(command)), ("rows written", rows_written(command))):
+        if rows.size and not 0 <= rows.min() <= rows.max() < config.rows:
+            yield f"{noun} must be from 0 to {config.rows - 1}, not from {rows.min()} to {rows.max()}"
+    if np.intersect1d(rows_read(command), rows_written(command)).size:
+        yield "rows written must be others than those read"
+    if command.kind.engine in ("load", "store") and values["valid"] > config.size:
+        yield f"valid must be an integer from 1 to {config.size}, not {values['valid']}"
+    if left and not (command.opcode == "matmul" and values["add"]):
+        yield f"sums of {left} rows must be added to by a matmul"
+    if command.opcode == "matmul":
+        yield from _problems_of_matmul(config, command, left)
+
+
+def _problems_of_matmul(config: AcceleratorConfig, command: Command, left: int) -> Iterator[str]:
+    values, tile = command.values, rows_of_tile(command)
+    end = values["weights"] + weights_of(command, config.size)
+    if tile > config.depth:
+        yield f"x times y must be at most {config.depth}, not {tile}"
+    if end > config.weights:
+        yield f"weights must end before row {config.weights}, not {end}"
+    if values["add"] and tile != left:
+        yield f"a matmul with add must have the x times y of the one before, {left}, not {tile}"
+    if values["add"] and values["bias"]:
+        yield "a matmul must have bias or add, not both"
+    if not values["emit"] and (values["relu"] or values["clip"]):
+        yield "a matmul with relu or clip must have emit"
+    if command.levels["n"].trips > 1 and (values["add"] or not values["emit"]):
+        yield f"n must be 1 in a matmul with add or without emit, not {command.levels['n'].trips}"
+    if values["high"] > BF16.overflow:
+        yield f"high must be a pattern from 0 to {BF16.overflow:04X}, not {values['high']:04X}"

@@ -1,0 +1,93 @@
+"""Waits: which commands of a program must be finished before another may begin, and whether it says so.
+
+Commands of one engine end in their order, those of different engines run at the same time. So before command i all
+commands of an engine are finished but the last ``wait`` ones, and what was waited for by an earlier command stays so.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+
+from openmxu.spec.accelerator import rows_read, rows_written, words_moved
+from openmxu.spec.commands import ANY, Command
+
+ENGINES = {"load": "loads", "compute": "computes", "store": "stores"}
+"""The field with the waits for each engine."""
+
+_Addresses = npt.NDArray[np.int64]
+
+
+def check_waits(program: Sequence[Command]) -> None:
+    """Refuse a program whose result depends on how fast its engines are.
+
+    Raises
+    ------
+    ValueError
+        It names two commands that need an order and have none.
+    """
+    begun, finished = dict.fromkeys(ENGINES, 0), dict.fromkeys(ENGINES, 0)
+    for index, (command, needed) in enumerate(zip(program, _needed(program), strict=True)):
+        for engine, field in ENGINES.items():
+            wait = command.values[field]
+            wait = 0 if command.opcode == "end" else begun[engine] if wait == ANY else wait
+            finished[engine] = max(finished[engine], begun[engine] - wait)
+            if finished[engine] < needed[engine]:
+                raise ValueError(
+                    f"command {index} ({command.opcode}): {field} must be at most {begun[engine] - needed[engine]}, "
+                    f"not {command.values[field]}"
+                )
+        if command.kind.engine:
+            begun[command.kind.engine] += 1
+
+
+def with_waits(program: Sequence[Command]) -> list[Command]:
+    """Return the program with the waits that it needs, and no others."""
+    begun = dict.fromkeys(ENGINES, 0)
+    finished = dict.fromkeys(ENGINES, 0)
+    waiting = []
+    for command, needed in zip(program, _needed(program), strict=True):
+        values = dict(command.values)
+        for engine, field in ENGINES.items():
+            needs = needed[engine] > finished[engine]
+            # More commands than a field can count are waited for until so many are left.
+            values[field] = min(begun[engine] - needed[engine], ANY - 1) if needs else ANY
+            if needs:
+                finished[engine] = begun[engine] - values[field]
+        waiting.append(replace(command, values=values))
+        if command.kind.engine:
+            begun[command.kind.engine] += 1
+    return waiting
+
+
+def _needed(program: Sequence[Command]) -> Iterator[dict[str, int]]:
+    """For each command, how many of each engine's must be finished before it begins."""
+    earlier: dict[str, list[tuple[Command, dict[str, _Addresses], dict[str, _Addresses]]]] = {
+        engine: [] for engine in ENGINES
+    }
+    for command in program:
+        reads, writes = _accesses(command)
+        needed = dict.fromkeys(ENGINES, 0)
+        for engine, commands in earlier.items():
+            for number, (_, read, written) in enumerate(commands, 1):
+                if _meet(reads, written) or _meet(writes, read) or _meet(writes, written):
+                    needed[engine] = number
+        yield needed
+        if command.kind.engine:
+            earlier[command.kind.engine].append((command, reads, writes))
+
+
+def _accesses(command: Command) -> tuple[dict[str, _Addresses], dict[str, _Addresses]]:
+    """Addresses that a command reads and writes, by memory."""
+    reads, writes = {"scratchpad": np.unique(rows_read(command))}, {"scratchpad": np.unique(rows_written(command))}
+    if command.opcode in ("load", "store"):
+        words = np.unique(words_moved(command)[:, np.newaxis] + np.arange(command.values["valid"]))
+        (reads if command.opcode == "load" else writes)["memory"] = words
+    return reads, writes
+
+
+def _meet(some: dict[str, _Addresses], others: dict[str, _Addresses]) -> bool:
+    return any(
+        np.intersect1d(some[name], others[name], assume_unique=True).size for name in some.keys() & others.keys()
+    )

@@ -1,0 +1,65 @@
+"""Random programs that an accelerator takes, and layers by hand."""
+
+import numpy as np
+
+from openmxu.spec.accelerator import AcceleratorConfig
+from openmxu.spec.commands import Command, Level
+
+MACHINE = AcceleratorConfig(size=2, stages=1, depth=16, rows=64, weights=64)
+MEMORY = 96
+
+
+def random_program(rng: np.random.Generator, length: int, *, moves: bool = True) -> list[Command]:
+    """So many commands and the end, each of them with rows, words and weights within bounds, without waits."""
+    program: list[Command] = []
+    kinds = ["matmul", "pool", "load", "store"] if moves else ["matmul", "pool"]
+    while len(program) < length:
+        opcode = str(rng.choice(kinds))
+        if opcode in ("load", "store"):
+            program.append(_mover(rng, opcode))
+        elif opcode == "pool":
+            program.append(_pool(rng))
+        else:
+            program += _matmuls(rng)
+    return [*program, Command("end", {"tag": int(rng.integers(1 << 16))})]
+
+
+def _mover(rng: np.random.Generator, opcode: str) -> Command:
+    x, y = map(int, rng.integers(1, 4, 2))
+    valid = int(rng.integers(1, MACHINE.size + 1))
+    values = {"rows": int(rng.integers(0, 32)), "valid": valid, "address": int(rng.integers(0, 60))}
+    return Command(opcode, values, {"x": Level(x, 1, valid), "y": Level(y, int(rng.integers(x, 8)), 8)})
+
+
+def _pool(rng: np.random.Generator) -> Command:
+    kx, ky, x, y = map(int, rng.integers(1, 3, 4))
+    reads, writes = map(int, rng.permutation([0, 32]) + rng.integers(0, 12, 2))
+    levels = {"kx": Level(kx, 1), "ky": Level(ky, 4), "x": Level(x, 1, 1), "y": Level(y, 4, int(rng.integers(x, 5)))}
+    return Command("pool", {"reads": reads, "writes": writes}, levels)
+
+
+def _matmuls(rng: np.random.Generator) -> list[Command]:
+    """One command, or one whose sums stay and one that adds to them."""
+    x, y, kx, block, n = map(int, rng.integers(1, 3, 5))
+    stays = bool(rng.integers(2))
+    reads, writes = map(int, rng.permutation([0, 32]) + rng.integers(0, 8, 2))
+    loop = {
+        "x": Level(x, 1, 1),
+        "y": Level(y, 4, 2),
+        "kx": Level(kx, int(rng.integers(0, 3))),
+        "block": Level(block, 8),
+        "n": Level(1 if stays else n, 0, 8),
+    }
+    values = {"reads": reads, "writes": writes, "weights": int(rng.integers(0, 40)), "bias": int(rng.integers(2))}
+    emits = {"emit": 1, "relu": int(rng.integers(2)), "clip": int(rng.integers(2)), "high": 0x40C0}
+    if not stays:
+        return [Command("matmul", {**values, **emits}, loop)]
+    added = {**values, **emits, "bias": 0, "add": 1, "weights": int(rng.integers(0, 40))}
+    return [Command("matmul", values, loop), Command("matmul", added, {**loop, "kx": Level(1, 0)})]
+
+
+def random_words(rng: np.random.Generator, *shape: int) -> np.ndarray:
+    """Patterns of bf16 whose sums seldom overflow, with zeros of both signs, infinities and NaNs among them."""
+    words = (rng.integers(0, 1 << 16, shape) & 0x83FF | rng.integers(0x78, 0x86, shape) << 7).astype(np.uint16)
+    special = np.array([0, 0x8000, 0x7F80, 0xFF80, 0x7FC0, 0x0001], np.uint16)
+    return np.where(rng.random(shape) < 0.05, rng.choice(special, shape), words)

@@ -1,0 +1,125 @@
+"""Waits: what a program gives at any speed of its engines is what its commands give one after another."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from openmxu.spec.commands import ANY, Command, assemble
+from openmxu_sim.accelerator import Memories, check_waits, run, with_waits
+from openmxu_sim.accelerator.definition import step
+
+from ...conftest import slow
+from .programs import MACHINE, MEMORY, random_program, random_words
+
+_FIELDS = {"load": "loads", "compute": "computes", "store": "stores"}
+
+
+def _memories(seed: int) -> Memories:
+    rng = np.random.default_rng(seed)
+    return Memories(
+        MACHINE,
+        random_words(rng, MACHINE.weights, MACHINE.size),
+        random_words(rng, MACHINE.rows, MACHINE.size),
+        random_words(rng, MEMORY),
+    )
+
+
+def _contents(memories: Memories) -> bytes:
+    return memories.scratchpad.tobytes() + memories.memory.tobytes()
+
+
+def _at_any_speed(program: Sequence[Command], memories: Memories, rng: np.random.Generator) -> None:
+    """Begin commands in order as soon as their waits allow, and let each act at any time until it is finished.
+
+    Of the engines that have unfinished commands, a random one finishes its oldest; a command reads and writes as it
+    begins, or as it is finished.
+    """
+    queues: dict[str, list[tuple[Command, bool]]] = {engine: [] for engine in _FIELDS}
+    waiting = list(program)
+    while waiting or any(queues.values()):
+        command = waiting[0] if waiting else None
+        limits = dict.fromkeys(_FIELDS, 0 if command and command.opcode == "end" else ANY)
+        if command:
+            limits = {engine: min(limits[engine], command.values[field]) for engine, field in _FIELDS.items()}
+        may_begin = command and all(len(queues[e]) <= limit or limit == ANY for e, limit in limits.items())
+        busy = [engine for engine, queue in queues.items() if queue]
+        assert may_begin or busy, "no command can go on"
+        if command and may_begin and (not busy or rng.random() < 0.7):
+            waiting.pop(0)
+            if command.kind.engine:
+                alone = command.opcode != "matmul" or (command.values["emit"] and not command.values["add"])
+                early = bool(rng.integers(2)) and alone  # sums that stay need the order
+                queues[command.kind.engine].append((command, early))
+                if early:
+                    step(command, memories)
+        else:
+            finished, done = queues[str(rng.choice(busy))].pop(0)
+            if not done:
+                step(finished, memories)
+
+
+def _differs(program: Sequence[Command], seed: int, tries: int = 1) -> bool:
+    """Whether a program at random speeds leaves something else than one command after another."""
+    expected = _memories(seed)
+    run(program, expected)
+    rng = np.random.default_rng(seed)
+    for _ in range(tries):
+        memories = _memories(seed)
+        _at_any_speed(program, memories, rng)
+        if _contents(memories) != _contents(expected):
+            return True
+    return False
+
+
+@pytest.mark.parametrize("count", [100, slow(20_000)])
+def test_random_programs(count: int) -> None:
+    for seed in range(count):
+        rng = np.random.default_rng(seed)
+        program = with_waits(random_program(rng, int(rng.integers(2, 13))))
+        check_waits(program)
+        assert not _differs(program, seed), seed
+
+
+def test_a_wait_less_is_refused() -> None:
+    """And there are speeds at which most of such programs go wrong."""
+    refused = wrong = 0
+    for seed in range(30):
+        program = with_waits(random_program(np.random.default_rng(seed), 8))
+        for index, command in enumerate(program[:-1]):
+            for field in _FIELDS.values():
+                if command.values[field] != ANY:
+                    less = [*program]
+                    less[index] = replace(command, values={**command.values, field: command.values[field] + 1})
+                    with pytest.raises(ValueError, match=rf"^command {index} .*: {field} must be at most "):
+                        check_waits(less)
+                    refused += 1
+                    wrong += _differs(less, seed, tries=20)
+    assert refused > 50
+    assert wrong > refused // 2
+
+
+def test_waits_of_a_program_by_hand() -> None:
+    """Two buffers: what is loaded is read, read before it is loaded again, written before it is stored."""
+    text = """\
+load rows=0 valid=2 address=0
+load rows=1 valid=2 address=2
+pool{0} reads=0 writes=40
+load{1} rows=0 valid=2 address=4
+pool{2} reads=1 writes=41
+store{3} rows=40 valid=2 address=8
+end
+"""
+    program = with_waits(assemble(text.format("", "", "", "")))
+    assert program == assemble(
+        text.format(" loads=1", " computes=0", " loads=1", "")
+    )  # the last one has been waited for
+
+
+def test_more_unfinished_commands_than_a_field_counts() -> None:
+    first = "load rows=0 valid=2 address=0\n"
+    others = "".join(f"load rows={row} valid=2 address={2 * row}\n" for row in range(1, 20))
+    program = with_waits(assemble(f"{first}{others}pool reads=0 writes=40\nend"))
+    assert program[20].values["loads"] == ANY - 1
+    check_waits(program)
