@@ -25,6 +25,7 @@ _LARGE = {
 _PACKAGES = ("hw/openmxu", "sim/openmxu_sim", "boards/openmxu_boards", "docs/studies/openmxu_studies")
 
 _WIDE = {
+    "hw/openmxu": "the accelerator is a machine of its own around the unit",
     "sim/openmxu_sim": "openmxu_sim.torch, .jax and .onnx are what users import",
     "docs/studies/openmxu_studies/faults": "a file for each class of faults",
 }

@@ -18,6 +18,9 @@ MOST_ROWS = 1 << 16
 MOST_WEIGHTS = 1 << 24
 """Rows of a memory of weights that commands can name."""
 
+MOST_PROGRAM = 1 << 20
+"""Words of a memory of commands."""
+
 MOST_READS = 1 << 24
 """Rows that a command may read."""
 
@@ -42,9 +45,11 @@ class AcceleratorConfig:
     """Rows of the scratchpad, ``size`` words each."""
     weights: int = 4096
     """Rows of the memory of weights, ``size`` words each."""
+    program: int = 1024
+    """Words of the memory of commands, of 32 bits."""
 
     def __post_init__(self) -> None:
-        for name, most in (("rows", MOST_ROWS), ("weights", MOST_WEIGHTS)):
+        for name, most in (("rows", MOST_ROWS), ("weights", MOST_WEIGHTS), ("program", MOST_PROGRAM)):
             value = getattr(self, name)
             domain = f"{name} must be an integer from 1 to {most}, not {value!r}"
             try:

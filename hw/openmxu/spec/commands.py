@@ -96,12 +96,14 @@ class Kind:
         return {name: Field(word + index, low, width, least=-(1 << width - 1)) for index, name in enumerate(names)}
 
 
-_COMMON = {
+COMMON = {
     "tag": Field(0, 16, 16, default=0),
     "loads": Field(1, 0, 4, default=ANY),
     "computes": Field(1, 4, 4, default=ANY),
     "stores": Field(1, 8, 4, default=ANY),
 }
+"""Fields of all commands."""
+
 _WALKED = {"reads": Field(2, 0, 16), "writes": Field(2, 16, 16)}
 _MOVED = {"rows": Field(2, 0, 16), "valid": Field(2, 16, 16, least=1), "address": Field(12, 0, 32)}
 _FLAGS = ("bias", "add", "emit", "relu", "clip")
@@ -154,7 +156,7 @@ class Command:
     def __post_init__(self) -> None:
         if self.opcode not in KINDS:
             raise ValueError(f"opcode must be one of {', '.join(KINDS)}, not {self.opcode!r}")
-        fields, names = {**_COMMON, **self.kind.fields}, self.kind.levels
+        fields, names = {**COMMON, **self.kind.fields}, self.kind.levels
         for name in (*self.values, *self.levels):
             if name not in (fields if name in self.values else names):
                 raise ValueError(f"{self.opcode} must have fields {', '.join((*fields, *names))}, not {name}")
@@ -192,7 +194,7 @@ class Command:
             codes = ", ".join(str(kind.code) for kind in KINDS.values())
             raise ValueError(f"opcode must be one of {codes}, not {words[0] & 15}")
         kind = KINDS[name]
-        values = {field: place.read(words) for field, place in {**_COMMON, **kind.fields}.items()}
+        values = {field: place.read(words) for field, place in {**COMMON, **kind.fields}.items()}
         trips = {level: place.read(words) for level, place in kind.trips().items()}
         strides, others = (
             _strides(trips, {level: place.read(words) for level, place in kind.steps(part).items()}) for part in (1, 2)
@@ -208,7 +210,7 @@ class Command:
 
     def _numbers(self) -> list[tuple[Field, int]]:
         """All numbers of the words, with their fields, checked."""
-        numbers = [(place, self.values[name]) for name, place in {**_COMMON, **self.kind.fields}.items()]
+        numbers = [(place, self.values[name]) for name, place in {**COMMON, **self.kind.fields}.items()]
         for name, place in self.kind.trips().items():
             numbers.append((place, place.check(f"trips of {name}", self.levels[name].trips)))
         for part in (1, 2):
@@ -275,7 +277,7 @@ def disassemble(commands: Iterable[Command]) -> str:
 
 def _parts(command: Command) -> Iterator[str]:
     yield command.opcode
-    for name, place in {**_COMMON, **command.kind.fields}.items():
+    for name, place in {**COMMON, **command.kind.fields}.items():
         value = command.values[name]
         if value != place.default:
             yield name if name in _FLAGS else f"{name}={value}"

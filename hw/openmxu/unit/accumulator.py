@@ -21,7 +21,7 @@ results, and the skew of the columns is gone by then. Admission uses no place ag
 Cost: a memory of ``depth`` words with two read ports and a write port, and an fp32 adder, for each column.
 """
 
-from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.hdl import Cat, Module, Mux, Signal, ValueLike
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
@@ -33,6 +33,13 @@ from openmxu.unit.hierarchy import repeat
 from openmxu.unit.skew import delay_marks
 
 _NEGATIVE_ZERO = 1 << (FP32.width - 1)
+
+BIASES = 16
+"""Biases that a column holds. The sixteenth bias after another takes its place. If biases come in front of the weights
+of their tiles, fourteen tiles have entered the array by then since the one that uses the first: no sum needs it.
+"""
+
+_PLACE = (BIASES - 1).bit_length()
 
 
 class Control(data.StructLayout):
@@ -46,10 +53,13 @@ class Control(data.StructLayout):
         Its place in the memory.
     add, clear_nan, emit, last : 1
         The marks of the activation stream.
+    bias : 1
+        The same; only with ``biased``.
     """
 
-    def __init__(self, depth: int) -> None:
-        super().__init__({"valid": 1, "row": (depth - 1).bit_length(), "add": 1, "clear_nan": 1, "emit": 1, "last": 1})
+    def __init__(self, depth: int, *, biased: bool = False) -> None:
+        marks = ("add", "clear_nan", "emit", "last", *(["bias"] if biased else []))
+        super().__init__({"valid": 1, "row": (depth - 1).bit_length(), **dict.fromkeys(marks, 1)})
 
 
 class ResultBeat(data.StructLayout):
@@ -70,6 +80,9 @@ class AccumulatorColumn(wiring.Component):
     ----------
     config
         The unit that the column is part of.
+    biased
+        Whether sums may start from biases: a ring of :data:`BIASES` words, of which a tile marked ``bias`` uses the
+        oldest one.
 
     Members
     -------
@@ -81,11 +94,17 @@ class AccumulatorColumn(wiring.Component):
         Read ``i_row``; ``o_data`` shows it from the next cycle on, until the next fetch.
     i_row : In(log2(depth))
     o_data : Out(result.width)
+    i_bias : In(32)
+    i_bias_write : In(1)
+        ``i_bias`` is the newest bias.
+    i_bias_place : In(4)
+        Its place in the ring. These three only with ``biased``.
     """
 
-    def __init__(self, config: MxuConfig) -> None:
+    def __init__(self, config: MxuConfig, *, biased: bool = False) -> None:
         self.config = config
-        control = Control(config.depth)
+        self.biased = biased
+        control = Control(config.depth, biased=biased)
         super().__init__(
             {
                 "i_psum": In(FP32.width),
@@ -95,13 +114,15 @@ class AccumulatorColumn(wiring.Component):
                 "i_row": In(control["row"].shape),
                 "o_data": Out(config.result.width),
             }
+            | ({"i_bias": In(FP32.width), "i_bias_write": In(1), "i_bias_place": In(_PLACE)} if biased else {})
         )
 
     @property
     def module_name(self) -> str:
         """Name of the exported module."""
         result = "" if self.config.result == FP32 else f"_{self.config.result}"
-        return f"accumulator_{self.config.subnormals}_s{self.config.row_step}_d{self.config.depth}{result}"
+        bias = "_bias" if self.biased else ""
+        return f"accumulator_{self.config.subnormals}_s{self.config.row_step}_d{self.config.depth}{result}{bias}"
 
     def elaborate(self, platform: object) -> Module:
         """Read the old sum, add, write back; a second port reads results."""
@@ -122,7 +143,7 @@ class AccumulatorColumn(wiring.Component):
         exponent = old.data[FP32.fraction_width : -1]
         is_nan = exponent.all() & old.data[: FP32.fraction_width].any()
         kept = old.data & ~(control.clear_nan & is_nan).replicate(FP32.width)
-        m.d.sync += summand.eq(Mux(control.add, kept, _NEGATIVE_ZERO))
+        m.d.sync += summand.eq(Mux(control.add, kept, self._start(m)))
         m.d.comb += [adder.i_a.eq(summand), adder.i_b.eq(psum)]
 
         write = delay_marks(m, Cat(control.row, control.valid), self.config.write_latency, name="write")
@@ -139,6 +160,23 @@ class AccumulatorColumn(wiring.Component):
             m.submodules.converter = converter = Converter(FP32, self.config.result, subnormals=self.config.subnormals)
             m.d.comb += [converter.i.eq(result.data), self.o_data.eq(converter.o)]
         return m
+
+    def _start(self, m: Module) -> ValueLike:
+        """What a sum starts from: the bias of its tile, or -0."""
+        if not self.biased:
+            return _NEGATIVE_ZERO
+        m.submodules.biases = biases = Memory(shape=FP32.width, depth=BIASES, init=[])
+        write, read = biases.write_port(), biases.read_port()
+        place = Signal(_PLACE)  # the oldest bias
+        control = self.i_control
+        m.d.sync += place.eq(place + (control.valid & control.bias & control.last))
+        m.d.comb += [
+            write.addr.eq(self.i_bias_place),
+            write.data.eq(self.i_bias),
+            write.en.eq(self.i_bias_write),
+            read.addr.eq(place),
+        ]
+        return Mux(self.o_control.bias, read.data, _NEGATIVE_ZERO)
 
 
 class Emission(wiring.Component):
@@ -228,6 +266,8 @@ class AccumulatorBank(wiring.Component):
     ----------
     config
         The unit that the bank is part of.
+    biased
+        Whether sums may start from biases.
 
     Members
     -------
@@ -238,17 +278,23 @@ class AccumulatorBank(wiring.Component):
     o_freed : Out(1)
         A row has been read from memory for the last time.
     o : Out(stream of ResultBeat)
+    i_biases : In(columns · 32)
+    i_bias_write : In(1)
+        These are biases, a word for each column, for the next tile marked ``bias`` that has none yet. Only with
+        ``biased``.
     """
 
-    def __init__(self, config: MxuConfig) -> None:
+    def __init__(self, config: MxuConfig, *, biased: bool = False) -> None:
         self.config = config
+        self.biased = biased
         super().__init__(
             {
                 "i_psums": In(config.columns * FP32.width),
-                "i_control": In(Control(config.depth)),
+                "i_control": In(Control(config.depth, biased=biased)),
                 "o_freed": Out(1),
                 "o": Out(stream.Signature(ResultBeat(config.result, config.columns))),
             }
+            | ({"i_biases": In(config.columns * FP32.width), "i_bias_write": In(1)} if biased else {})
         )
 
     def elaborate(self, platform: object) -> Module:
@@ -256,7 +302,10 @@ class AccumulatorBank(wiring.Component):
         m = Module()
         m.submodules.emission = emission = Emission(self.config)
         control = self.i_control
-        columns = repeat(platform, lambda: AccumulatorColumn(self.config), self.config.columns)
+        columns = repeat(platform, lambda: AccumulatorColumn(self.config, biased=self.biased), self.config.columns)
+        if self.biased:
+            place = Signal(_PLACE)
+            m.d.sync += place.eq(place + self.i_bias_write)
         for index, column in enumerate(columns):
             m.submodules[f"column_{index}"] = column
             m.d.comb += [
@@ -266,6 +315,12 @@ class AccumulatorBank(wiring.Component):
                 column.i_row.eq(emission.o_row),
                 self.o.payload.data[index].eq(column.o_data),
             ]
+            if self.biased:
+                m.d.comb += [
+                    column.i_bias.eq(self.i_biases.word_select(index, FP32.width)),
+                    column.i_bias_write.eq(self.i_bias_write),
+                    column.i_bias_place.eq(place),
+                ]
             control = column.o_control
         m.d.comb += [
             emission.i_control.eq(control),

@@ -57,6 +57,8 @@ class Admission(wiring.Component):
     ----------
     config
         The unit.
+    biased
+        Whether there is the mark ``bias``, see :class:`~openmxu.unit.edge.ActivationBeat`.
 
     Members
     -------
@@ -93,8 +95,9 @@ class Admission(wiring.Component):
         Stalled by output: an activation beat waits for a place in the accumulator bank. Only with ``config.status``.
     """
 
-    def __init__(self, config: MxuConfig) -> None:
+    def __init__(self, config: MxuConfig, *, biased: bool = False) -> None:
         self.config = config
+        self._marks = ("add", "clear_nan", "emit", "last", *(["bias"] if biased else []))
         super().__init__(
             {
                 "i_weights": In(1),
@@ -103,12 +106,12 @@ class Admission(wiring.Component):
                 "o_shift": Out(1),
                 "o_loads": Out(config.element_rows),
                 "i_activations": In(1),
-                **{f"i_{mark}": In(1) for mark in MARKS},
+                **{f"i_{mark}": In(1) for mark in dict.fromkeys((*MARKS, *self._marks))},
                 "o_activations_ready": Out(1),
                 "o_activations_taken": Out(1),
                 "o_go": Out(1),
                 "o_swaps": Out(config.element_rows),
-                "o_control": Out(Control(config.depth)),
+                "o_control": Out(Control(config.depth, biased=biased)),
                 "i_freed": In(1),
             }
             | ({"o_waits_input": Out(1), "o_waits_output": Out(1)} if config.status else {})
@@ -121,7 +124,7 @@ class Admission(wiring.Component):
         weights = Signal()
         activations = Signal()
         swap = Signal(reset_less=True)
-        marks = {mark: Signal(name=mark, reset_less=True) for mark in ("add", "clear_nan", "emit", "last")}
+        marks = {mark: Signal(name=mark, reset_less=True) for mark in self._marks}
         m.d.comb += [
             self.o_weights_ready.eq(self.o_shift | ~weights),
             self.o_weights_taken.eq(self.i_weights & self.o_weights_ready),

@@ -50,10 +50,14 @@ class ActivationBeat(data.StructLayout):
         With ``first``: the active weights stay, and the tile takes none from the weight stream. Constant within a tile.
     part : :class:`~openmxu.spec.passes.Part`
         The part of each word that is multiplied; only with ``parts``. Constant within a tile.
+    bias : 1
+        Without ``add``: the sums are added to the oldest biases that no tile has used. Only with ``biased``. Constant
+        within a tile.
     """
 
-    def __init__(self, fmt: FloatFormat, rows: int, *, parts: bool = False) -> None:
-        super().__init__({"data": data.ArrayLayout(fmt.width, rows), **dict.fromkeys(MARKS, 1)} | _part(parts))
+    def __init__(self, fmt: FloatFormat, rows: int, *, parts: bool = False, biased: bool = False) -> None:
+        marks = dict.fromkeys((*MARKS, "bias") if biased else MARKS, 1)
+        super().__init__({"data": data.ArrayLayout(fmt.width, rows), **marks} | _part(parts))
 
 
 def _part(there: bool) -> dict[str, type[Part]]:

@@ -21,6 +21,7 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from openmxu.spec.config import MxuConfig
+from openmxu.spec.formats import FP32
 from openmxu.spec.marks import MARKS
 from openmxu.unit.accumulator import AccumulatorBank, ResultBeat
 from openmxu.unit.admission import Admission
@@ -51,6 +52,8 @@ class Mxu(wiring.Component):
     ----------
     config
         Size, formats, pipeline.
+    biased
+        Whether sums may start from biases, which come beside the streams, as in an accelerator.
 
     Members
     -------
@@ -59,17 +62,24 @@ class Mxu(wiring.Component):
     results : Out(stream of ResultBeat)
     status : Out(:func:`~openmxu.unit.status.status_signature`)
         Only with ``config.status``.
+    i_biases : In(columns · 32)
+    i_bias_write : In(1)
+        These are biases, a word for each column: see :class:`~openmxu.unit.accumulator.AccumulatorBank`. They must come
+        before the weights of their tile. Only with ``biased``.
     """
 
-    def __init__(self, config: MxuConfig) -> None:
+    def __init__(self, config: MxuConfig, *, biased: bool = False) -> None:
         self.config = config
+        self.biased = biased
+        activations = ActivationBeat(config.source, config.rows, parts=config.splitter, biased=biased)
         super().__init__(
             {
                 "weights": In(stream.Signature(WeightBeat(config.source, config.columns, parts=config.splitter))),
-                "activations": In(stream.Signature(ActivationBeat(config.source, config.rows, parts=config.splitter))),
+                "activations": In(stream.Signature(activations)),
                 "results": Out(stream.Signature(ResultBeat(config.result, config.columns))),
             }
             | ({"status": Out(status_signature())} if config.status else {})
+            | ({"i_biases": In(config.columns * FP32.width), "i_bias_write": In(1)} if biased else {})
         )
 
     @property
@@ -91,10 +101,10 @@ class Mxu(wiring.Component):
         """Connect admission, array and bank, and the words of both input streams to the array."""
         m = Module()
         config = self.config
-        m.submodules.admission = admission = Admission(config)
+        m.submodules.admission = admission = Admission(config, biased=self.biased)
         [array] = repeat(platform, lambda: SystolicArray(config), 1)
         m.submodules.array = array
-        m.submodules.bank = bank = AccumulatorBank(config)
+        m.submodules.bank = bank = AccumulatorBank(config, biased=self.biased)
         wiring.connect(m, bank.o, wiring.flipped(self.results))
         m.d.comb += [
             admission.i_weights.eq(self.weights.valid),
@@ -112,6 +122,12 @@ class Mxu(wiring.Component):
         # Control is a cycle ahead of the sums.
         cycles = skew.base + config.array_latency
         m.d.comb += bank.i_control.eq(delay_marks(m, admission.o_control, cycles, name="control"))
+        if self.biased:
+            m.d.comb += [
+                admission.i_bias.eq(self.activations.payload.bias),
+                bank.i_biases.eq(self.i_biases),
+                bank.i_bias_write.eq(self.i_bias_write),
+            ]
         if config.status:
             self._connect_status(m, admission)
         return m

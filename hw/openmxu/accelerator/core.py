@@ -1,0 +1,212 @@
+"""The accelerator: the unit, and what runs a program of commands on it without a host.
+
+::
+
+    program ─▶ [ fetch ] ── command ─┬───────────────┬──────────────┐
+                                     ▼               ▼              ▼
+    weights ─────────────────▶ [ weights ]      [ feeder ]      [ writer ]
+                                     │ biases        │ rows         │
+                                     ▼               ▼              │
+    scratchpad ──▶ row ──────▶ [          unit          ] ──────────┤
+        ▲           └────────▶ [          pool          ] ──────────┤
+        └───────────────────────────────────────────────────────────┘
+
+Memories have one port for reading and one for writing, a row in a cycle. While no program runs, they are the host's.
+"""
+
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
+from amaranth.lib import wiring
+from amaranth.lib.memory import Memory, ReadPort, WritePort
+from amaranth.lib.wiring import In, Out
+
+from openmxu.accelerator.errors import Stop
+from openmxu.accelerator.feeder import Feeder
+from openmxu.accelerator.fetch import INDEX, Fetch
+from openmxu.accelerator.pool import Pool
+from openmxu.accelerator.weights import WeightReader
+from openmxu.accelerator.writer import Writer
+from openmxu.spec.accelerator import AcceleratorConfig
+from openmxu.spec.commands import KINDS
+from openmxu.spec.formats import BF16
+from openmxu.unit.mxu import Mxu
+
+MEMORIES = ("program", "weights", "scratchpad")
+
+
+class Accelerator(wiring.Component):
+    """Runs programs of :mod:`openmxu.spec.commands` from memories on chip; ``load`` and ``store`` stop it.
+
+    Cycles: a ``matmul`` of T tiles of m rows takes ``T · max(m, shortest_tile)`` cycles, if its weights are read
+    meanwhile. A command that waits for another one begins some ``config.unit.latency`` + 20 cycles after its last row.
+
+    Parameters
+    ----------
+    config
+        Sizes.
+
+    Members
+    -------
+    i_start : In(1)
+    i_program : In(log2(program))
+        See :class:`~openmxu.accelerator.fetch.Fetch`, as for the outputs of the same name.
+    o_running, o_ended : Out(1)
+    o_tag, o_index : Out(16)
+    o_stop : Out(Stop)
+    i_write : In(3)
+        Write ``i_data`` at ``i_address``: to the program, the weights, the scratchpad. Only while not ``o_running``.
+    i_address : In(24)
+    i_data : In(the widest row)
+    o_data : Out(size · 16)
+        The row of the scratchpad at ``i_address`` of the cycle before; only while not ``o_running``.
+    """
+
+    def __init__(self, config: AcceleratorConfig) -> None:
+        self.config = config
+        row = config.size * BF16.width
+        super().__init__(
+            {
+                "i_start": In(1),
+                "i_program": In(range(config.program)),
+                **dict.fromkeys(("o_running", "o_ended"), Out(1)),
+                **dict.fromkeys(("o_tag", "o_index"), Out(INDEX)),
+                "o_stop": Out(Stop),
+                "i_write": In(len(MEMORIES)),
+                "i_address": In(KINDS["matmul"].fields["weights"].width),
+                "i_data": In(max(row, 32)),
+                "o_data": Out(row),
+            }
+        )
+
+    @property
+    def module_name(self) -> str:
+        """Name of the exported module."""
+        return "accelerator"
+
+    def elaborate(self, platform: object) -> Module:
+        """Connect the parts."""
+        m = Module()
+        config = self.config
+        m.submodules.fetch = fetch = Fetch(config)
+        m.submodules.weights = weights = WeightReader(config)
+        m.submodules.feeder = feeder = Feeder(config)
+        m.submodules.mxu = mxu = Mxu(config.unit, biased=True)
+        m.submodules.pool = pool = Pool(config)
+        m.submodules.writer = writer = Writer(config)
+        self._connect_host(m, fetch)
+        self._split_command(m, fetch, weights, feeder, writer)
+        rows = self._connect_memories(m, fetch, weights, feeder, writer)
+        wiring.connect(m, weights.o, mxu.weights)
+        marks = feeder.o_marks
+        m.d.comb += [
+            mxu.i_biases.eq(weights.o_biases),
+            mxu.i_bias_write.eq(weights.o_bias_write),
+            mxu.activations.payload.data.as_value().eq(rows),
+            *(mxu.activations.payload[mark].eq(marks[mark]) for mark in ("first", "last", "add", "bias", "emit")),
+            mxu.activations.valid.eq(feeder.o_valid & ~marks.pool),
+            pool.i_row.eq(rows),
+            pool.i_first.eq(marks.first),
+            pool.i_last.eq(marks.last),
+            pool.i_valid.eq(feeder.o_valid & marks.pool),
+            feeder.i_ready.eq(Mux(marks.pool, pool.o_ready, mxu.activations.ready)),
+            writer.i_unit.eq(Value.cast(mxu.results.payload.data)),
+            writer.i_unit_valid.eq(mxu.results.valid),
+            mxu.results.ready.eq(writer.o_unit_ready),
+            writer.i_pool.eq(pool.o_row),
+            writer.i_pool_valid.eq(pool.o_valid),
+            pool.i_taken.eq(writer.o_pool_ready),
+            writer.i_fed.eq(feeder.o_done),
+        ]
+        return m
+
+    def _connect_host(self, m: Module, fetch: Fetch) -> None:
+        m.d.comb += [
+            fetch.i_start.eq(self.i_start),
+            fetch.i_program.eq(self.i_program),
+            *(
+                getattr(self, f"o_{name}").eq(getattr(fetch, f"o_{name}"))
+                for name in ("running", "ended", "tag", "index", "stop")
+            ),
+        ]
+
+    def _split_command(self, m: Module, fetch: Fetch, weights: WeightReader, feeder: Feeder, writer: Writer) -> None:
+        """Give each engine its part of the command that begins, and stop all when one finds it wrong."""
+        matmul, pool = KINDS["matmul"], KINDS["pool"]
+        is_pool, field = Signal(), fetch.field
+        m.d.comb += [
+            is_pool.eq(fetch.o_words[:4] == pool.code),
+            fetch.i_ready.eq(~feeder.o_busy & ~weights.o_busy & writer.o_ready),
+            fetch.i_finished.eq(writer.o_done),
+            feeder.i_begin.eq(fetch.o_begin),
+            weights.i_begin.eq(fetch.o_begin & ~is_pool),
+            writer.i_begin.eq(fetch.o_begin),
+            writer.i_stop.eq(fetch.o_stop != Stop.NONE),
+            feeder.i_command.base.eq(field(matmul.fields["reads"])),
+            feeder.i_command.pool.eq(is_pool),
+            writer.i_command.base.eq(field(matmul.fields["writes"])),
+            writer.i_command.pool.eq(is_pool),
+            writer.i_command.emit.eq(field(matmul.fields["emit"]) | is_pool),
+            *(feeder.i_command[name].eq(field(matmul.fields[name])) for name in ("add", "bias", "emit")),
+            *(writer.i_command[name].eq(field(matmul.fields[name])) for name in ("relu", "clip", "high")),
+            weights.i_command.address.eq(field(matmul.fields["weights"])),
+            weights.i_command.bias.eq(field(matmul.fields["bias"])),
+        ]
+        self._split_loops(m, fetch, weights, feeder, writer)
+        for stop, seen in (
+            (Stop.WRITE, writer.o_outside),
+            (Stop.WEIGHTS, weights.o_outside),
+            (Stop.READ, feeder.o_outside),
+            (Stop.TILE, feeder.o_long),
+            (Stop.SUMS, feeder.o_other),
+        ):
+            with m.If(seen):
+                m.d.comb += fetch.i_stop.eq(stop)
+
+    def _split_loops(self, m: Module, fetch: Fetch, weights: WeightReader, feeder: Feeder, writer: Writer) -> None:
+        """Give each engine its levels: a matmul's names of them, or a pool's."""
+        matmul, pool = KINDS["matmul"], KINDS["pool"]
+        is_pool = fetch.o_words[:4] == pool.code
+        trips = [fetch.field(place) for place in matmul.trips().values()]
+        for level, place in enumerate(matmul.steps(1).values()):
+            # A pool has a level less.
+            some = trips[level] if level < len(pool.levels) else Mux(is_pool, 1, trips[level])
+            m.d.comb += [
+                feeder.i_command.levels[level].trips.eq(some),
+                feeder.i_command.levels[level].step.eq(fetch.field(place)),
+            ]
+        m.d.comb += [count.eq(trips[2 + index]) for index, count in enumerate(weights.i_command.trips)]
+        for index, place in enumerate(matmul.steps(2).values()):
+            written = [trips[kind.levels.index(kind.others[index])] for kind in (matmul, pool)]
+            level = writer.i_command.levels[index]
+            m.d.comb += [level.trips.eq(Mux(is_pool, written[1], written[0])), level.step.eq(fetch.field(place))]
+
+    def _connect_memories(
+        self, m: Module, fetch: Fetch, weights: WeightReader, feeder: Feeder, writer: Writer
+    ) -> Value:
+        """Make the memories, one for each lane, and return the row that was read from the scratchpad."""
+        config, host = self.config, ~self.o_running
+        program, _ = self._memory(m, "program", 0, 32, config.program)
+        m.d.comb += [program.addr.eq(fetch.o_address), fetch.i_word.eq(program.data)]
+        rows = []
+        for lane in range(config.size):
+            row, write = self._memory(m, "scratchpad", lane, BF16.width, config.rows)
+            m.d.comb += [row.addr.eq(Mux(host, self.i_address, feeder.o_address)), row.en.eq(feeder.o_read | host)]
+            with m.If(writer.o_write):
+                word = writer.o_data.word_select(lane, BF16.width)
+                m.d.comb += [write.addr.eq(writer.o_row), write.data.eq(word), write.en.eq(1)]
+            rows.append(row.data)
+            weight, _ = self._memory(m, "weights", lane, BF16.width, config.weights)
+            m.d.comb += [weight.addr.eq(weights.o_address), weight.en.eq(weights.o_read)]
+            m.d.comb += weights.i_row.word_select(lane, BF16.width).eq(weight.data)
+        m.d.comb += self.o_data.eq(Cat(rows))
+        return Cat(rows)
+
+    def _memory(self, m: Module, name: str, lane: int, width: int, depth: int) -> tuple[ReadPort, WritePort]:
+        """Make a memory that the host writes while nothing runs, and return its ports."""
+        memory = m.submodules[f"{name}_{lane}"] = Memory(shape=width, depth=depth, init=[])
+        read, write = memory.read_port(), memory.write_port()
+        m.d.comb += [
+            write.addr.eq(self.i_address),
+            write.data.eq(self.i_data.word_select(lane, width)),
+            write.en.eq(self.i_write[MEMORIES.index(name)] & ~self.o_running),
+        ]
+        return read, write

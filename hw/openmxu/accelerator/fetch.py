@@ -1,0 +1,189 @@
+"""Reads commands, refuses ill-formed ones, and hands each to its engines when its waits allow.
+
+::
+
+    READ     16 words, each checked against the bits that its opcode has   ─▶ [ words ]
+    CHECK    flags, sums that stay                                          ── wrong? ─▶ STOPPED
+    WAIT     unfinished ≤ wait, engines free: o_begin                       ── end?  ─▶ IDLE, tag shown
+"""
+
+from amaranth.hdl import Array, Cat, Module, Mux, Signal, Value
+from amaranth.lib import enum, wiring
+from amaranth.lib.wiring import In, Out
+
+from openmxu.accelerator.errors import Stop
+from openmxu.accelerator.loop import TRIPS
+from openmxu.spec.accelerator import AcceleratorConfig
+from openmxu.spec.commands import ANY, COMMON, KINDS, WORDS, Field
+from openmxu.spec.formats import BF16
+
+INDEX = 16
+"""Bits of a command's index, modulo 2^16."""
+
+
+class _State(enum.Enum):
+    IDLE = 0
+    READ = 1
+    CHECK = 2
+    WAIT = 3
+    STOPPED = 4
+
+
+def bits(opcode: str) -> list[int]:
+    """The bits of each word that an opcode has fields for."""
+    kind = KINDS[opcode]
+    words = [0] * WORDS
+    words[0] = 15
+    for fields in (COMMON, kind.fields, kind.trips(), kind.steps(1), kind.steps(2)):
+        for place in fields.values():
+            words[place.word] |= (1 << place.width) - 1 << place.low
+    return words
+
+
+class Fetch(wiring.Component):
+    """Begins the commands of a program in their order.
+
+    Latency: a command begins some twenty cycles after the one before, or when its waits allow.
+
+    Members
+    -------
+    i_start : In(1)
+        Begin at the command at ``i_program``, while not ``o_running``.
+    i_program : In(log2(words of the program memory))
+        Word of its memory at which the program begins.
+    o_address : Out(same)
+    i_word : In(32)
+        The word at ``o_address`` of the cycle before.
+    i_ready : In(1)
+        The engines can take a command.
+    i_finished : In(1)
+        A command is finished.
+    i_stop : In(Stop)
+        Stop now.
+    o_words : Out(512)
+        The command that begins, word 0 lowest.
+    o_begin : Out(1)
+    o_running : Out(1)
+    o_ended : Out(1)
+        The command ``end`` was reached, and all before it are finished.
+    o_tag : Out(16)
+        Its tag.
+    o_stop : Out(Stop)
+        Why the program stopped; nothing goes on until a reset.
+    o_index : Out(16)
+        The command that is read, or waits, or was begun last.
+    """
+
+    def __init__(self, config: AcceleratorConfig) -> None:
+        self.config = config
+        address = range(config.program)
+        super().__init__(
+            {
+                "i_start": In(1),
+                "i_program": In(address),
+                "o_address": Out(address),
+                "i_word": In(32),
+                "i_ready": In(1),
+                "i_finished": In(1),
+                "i_stop": In(Stop),
+                "o_words": Out(32 * WORDS),
+                **dict.fromkeys(("o_begin", "o_running", "o_ended"), Out(1)),
+                "o_tag": Out(16),
+                "o_stop": Out(Stop),
+                "o_index": Out(INDEX),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        """Read and check one command while the engines are at those before it."""
+        m = Module()
+        state = Signal(_State)
+        word = Signal(range(WORDS + 1))  # words that were asked for: the last but one arrives
+        unfinished = Signal(4)
+        refused = self._check(m, state, word)
+        m.d.comb += self.o_running.eq((state != _State.IDLE) & (state != _State.STOPPED))
+        m.d.sync += unfinished.eq(unfinished + self.o_begin - self.i_finished)
+        with m.Switch(state):
+            with m.Case(_State.IDLE), m.If(self.i_start):
+                m.d.sync += [state.eq(_State.READ), self.o_ended.eq(0), self.o_index.eq(0)]
+                m.d.sync += [self.o_address.eq(self.i_program), word.eq(0)]
+            with m.Case(_State.READ):
+                m.d.sync += [word.eq(word + 1), self.o_address.eq(self.o_address + (word != WORDS))]
+                with m.If(word == WORDS):
+                    m.d.sync += state.eq(_State.CHECK)
+            with m.Case(_State.CHECK):
+                m.d.sync += state.eq(_State.WAIT)
+                with m.If(refused != Stop.NONE):
+                    m.d.sync += [state.eq(_State.STOPPED), self.o_stop.eq(refused)]
+            with m.Case(_State.WAIT):
+                self._begin(m, state, word, unfinished)
+        with m.If((self.i_stop != Stop.NONE) & (state != _State.STOPPED)):
+            # Commands behind the last end are all computes, so that indices can be counted back.
+            back = Mux(self.i_stop == Stop.WRITE, unfinished, 1)
+            m.d.sync += [state.eq(_State.STOPPED), self.o_stop.eq(self.i_stop), self.o_index.eq(self.o_index - back)]
+        return m
+
+    def _check(self, m: Module, state: Value, word: Value) -> Value:
+        """Shift words in, and return why the command is refused when all are there."""
+        arrives = (state == _State.READ) & (word != 0)
+        opcode = Signal(4)
+        held = Signal(4)
+        allowed = Signal(32)
+        is_level = Signal()
+        is_bad = Signal()
+        m.d.comb += opcode.eq(Mux(word == 1, self.i_word[:4], held))
+        with m.Switch(opcode):
+            for name, kind in KINDS.items():
+                with m.Case(kind.code):
+                    levels = [any(place.word == index for place in kind.trips().values()) for index in range(WORDS)]
+                    m.d.comb += [
+                        allowed.eq(Array(bits(name))[(word - 1)[:4]]),
+                        is_level.eq(Array(levels)[(word - 1)[:4]]),
+                    ]
+            with m.Default():
+                m.d.comb += is_level.eq(1)  # none: word 0 has no trips
+        with m.If(arrives):
+            wrong = (self.i_word & ~allowed).any() | (is_level & ~self.i_word[:TRIPS].any())
+            m.d.sync += [
+                self.o_words.eq(Cat(self.o_words[32:], self.i_word)),
+                held.eq(opcode),
+                is_bad.eq(wrong | (is_bad & (word != 1))),
+            ]
+        return self._check_fields(m, is_bad)
+
+    def _check_fields(self, m: Module, is_bad: Value) -> Value:
+        """Check what words alone do not show: flags that exclude one another, and sums that stay."""
+        is_matmul, is_pool, is_end = (self._is(name) for name in ("matmul", "pool", "end"))
+        add, emit, bias, relu, clip, high = (
+            self.field(KINDS["matmul"].fields[name]) for name in ("add", "emit", "bias", "relu", "clip", "high")
+        )
+        many = self.field(KINDS["matmul"].trips()["n"]) != 1
+        exclusive = (add & bias) | (~emit & (relu | clip)) | (many & (add | ~emit)) | (high > BF16.overflow)
+        left = Signal()  # sums stay
+        with m.If(self.o_begin):
+            m.d.sync += left.eq(is_matmul & ~emit)
+        refused = Signal(Stop)
+        with m.If(is_bad | (is_matmul & exclusive)):
+            m.d.comb += refused.eq(Stop.COMMAND)
+        with m.Elif(~(is_matmul | is_pool | is_end)):
+            m.d.comb += refused.eq(Stop.ENGINE)
+        with m.Elif(left != (is_matmul & add)):
+            m.d.comb += refused.eq(Stop.SUMS)
+        return refused
+
+    def _begin(self, m: Module, state: Value, word: Value, unfinished: Value) -> None:
+        """Hand the command to its engines, or end the program."""
+        limit = self.field(COMMON["computes"])
+        may = (limit == ANY) | (unfinished <= limit)
+        with m.If(self._is("end")), m.If(unfinished == 0):
+            m.d.sync += [state.eq(_State.IDLE), self.o_ended.eq(1), self.o_tag.eq(self.field(COMMON["tag"]))]
+        with m.Elif(may & self.i_ready):
+            m.d.comb += self.o_begin.eq(1)
+            m.d.sync += [state.eq(_State.READ), word.eq(0), self.o_index.eq(self.o_index + 1)]
+
+    def _is(self, opcode: str) -> Value:
+        return self.o_words[:4] == KINDS[opcode].code
+
+    def field(self, place: Field) -> Value:
+        """A field of ``o_words``."""
+        return self.o_words[32 * place.word + place.low :][: place.width]

@@ -1,0 +1,80 @@
+"""The largest words of the rows of a window: a word of bf16 becomes an integer in the order of the numbers.
+
+::
+
+    negative    its bits complemented       -0 below +0, -inf lowest
+    positive    its bits, sign set
+    NaN         all ones                    above all: a NaN in a window is its result
+"""
+
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from openmxu.spec.accelerator import AcceleratorConfig
+from openmxu.spec.formats import BF16
+
+_NAN = BF16.overflow | 1 << BF16.fraction_width - 1
+
+
+def _key(word: Value) -> Value:
+    is_nan = word[:-1] > BF16.overflow
+    return Mux(is_nan, (1 << BF16.width) - 1, Mux(word[-1], ~word, Cat(word[:-1], 1)))
+
+
+def _word(key: Value) -> Value:
+    return Mux(key.all(), _NAN, Mux(key[-1], Cat(key[:-1], 0), ~key))
+
+
+class Pool(wiring.Component):
+    """The largest words of windows.
+
+    Latency: one cycle from the last row of a window to its result. Throughput: a row in a cycle. Back-pressure: a
+    result waits for ``i_taken``; no row is taken meanwhile.
+
+    Members
+    -------
+    i_row : In(size · 16)
+    i_valid : In(1)
+    i_first, i_last : In(1)
+        The first and the last row of a window.
+    o_ready : Out(1)
+    o_row : Out(size · 16)
+    o_valid : Out(1)
+    i_taken : In(1)
+        The result is taken, if there is one.
+    """
+
+    def __init__(self, config: AcceleratorConfig) -> None:
+        self.config = config
+        row = config.size * BF16.width
+        super().__init__(
+            {
+                "i_row": In(row),
+                "i_valid": In(1),
+                "i_first": In(1),
+                "i_last": In(1),
+                "o_ready": Out(1),
+                "o_row": Out(row),
+                "o_valid": Out(1),
+                "i_taken": In(1),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        """Compare each word with the largest one so far."""
+        m = Module()
+        m.d.comb += self.o_ready.eq(~self.o_valid | self.i_taken)
+        taken = self.i_valid & self.o_ready
+        with m.If(self.o_ready):
+            m.d.sync += self.o_valid.eq(taken & self.i_last)
+        for index in range(self.config.size):
+            largest = Signal(BF16.width, name=f"largest_{index}", reset_less=True)
+            key = Signal(BF16.width, name=f"key_{index}")
+            m.d.comb += [
+                key.eq(_key(self.i_row.word_select(index, BF16.width))),
+                self.o_row.word_select(index, BF16.width).eq(_word(largest)),
+            ]
+            with m.If(taken & (self.i_first | (key > largest))):
+                m.d.sync += largest.eq(key)
+        return m

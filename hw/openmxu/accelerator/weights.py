@@ -1,0 +1,132 @@
+"""Reads biases and weights from their memory, in the order in which they lie there.
+
+::
+
+    for each n    low halves of the biases ─▶ [ low ] ─┐
+                  high halves ─────────────────────────┴─▶ o_biases, o_bias_write
+                  N rows for each tile ──────────────────▶ the unit's weights, the last of a tile marked
+"""
+
+from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from openmxu.accelerator.loop import TRIPS, Loop
+from openmxu.spec.accelerator import AcceleratorConfig
+from openmxu.spec.commands import KINDS
+from openmxu.spec.formats import BF16, FP32
+from openmxu.unit.edge import WeightBeat
+
+ADDRESS = KINDS["matmul"].fields["weights"].width
+"""Bits of an address of weights."""
+
+
+class WeightsCommand(data.StructLayout):
+    """The part of a ``matmul`` that says which weights are used.
+
+    Members
+    -------
+    address : 24
+    bias : 1
+    trips : 4 of 12
+        Of kx, ky, block and n.
+    """
+
+    def __init__(self) -> None:
+        super().__init__({"address": ADDRESS, "bias": 1, "trips": data.ArrayLayout(TRIPS, 4)})
+
+
+class WeightReader(wiring.Component):
+    """The weights of a ``matmul``.
+
+    Latency: the first row is there three cycles after ``i_begin``. Throughput: a row in a cycle. Back-pressure: a row
+    waits for the unit; biases never do.
+
+    Members
+    -------
+    i_command : In(WeightsCommand)
+    i_begin : In(1)
+        Take the command; only while not ``o_busy``.
+    o_busy : Out(1)
+    o_address : Out(24)
+        Row to read now, if ``o_read``.
+    o_read : Out(1)
+    i_row : In(size · 16)
+        The row that was read last.
+    o : Out(stream of WeightBeat)
+    o_biases : Out(size · 32)
+    o_bias_write : Out(1)
+    o_outside : Out(1)
+        The next row is not in the memory; it is not asked for.
+    """
+
+    def __init__(self, config: AcceleratorConfig) -> None:
+        self.config = config
+        super().__init__(
+            {
+                "i_command": In(WeightsCommand()),
+                "i_begin": In(1),
+                "o_busy": Out(1),
+                "o_address": Out(ADDRESS),
+                "o_read": Out(1),
+                "i_row": In(config.size * BF16.width),
+                "o": Out(stream.Signature(WeightBeat(BF16, config.size))),
+                "o_biases": Out(config.size * FP32.width),
+                "o_bias_write": Out(1),
+                "o_outside": Out(1),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        """Walk the loops of tiles and rows; two rows of biases come first where a sum begins."""
+        m = Module()
+        m.submodules.loop = loop = Loop(5)  # rows of a tile, kx, ky, block, n
+        command = Signal.like(self.i_command, reset_less=True)
+        begun = Signal()
+        biases = Signal(2)  # rows of biases that come before the next tile
+        with m.If(self.i_begin):
+            m.d.sync += [command.eq(self.i_command), self.o_busy.eq(1), biases.eq(Mux(self.i_command.bias, 2, 0))]
+        m.d.sync += begun.eq(self.i_begin)
+        trips = [self.config.size, *command.trips]
+        m.d.comb += [
+            loop.i_begin.eq(begun),
+            *(loop.i_levels[level].trips.eq(count) for level, count in enumerate(trips)),
+        ]
+        last, waits = loop.o_last, self.o.valid & ~self.o.ready
+        walking = self.o_busy & ~begun
+        m.d.comb += [
+            self.o_outside.eq(walking & (self.o_address >= self.config.weights)),
+            self.o_read.eq(walking & ~waits & ~self.o_outside),
+            loop.i_next.eq(self.o_read & (biases == 0)),
+        ]
+        with m.If(begun):
+            m.d.sync += self.o_address.eq(command.address)
+        with m.If(self.o_read):
+            m.d.sync += self.o_address.eq(self.o_address + 1)
+            with m.If(biases != 0):
+                m.d.sync += biases.eq(biases - 1)
+            with m.Elif(last[:4].all()):
+                m.d.sync += [biases.eq(Mux(command.bias, 2, 0)), self.o_busy.eq(~last[4])]
+        self._give(m, biases, last[0], waits)
+        return m
+
+    def _give(self, m: Module, biases: Signal, ends: Signal, waits: Signal) -> None:
+        """Give what was read a cycle ago: a row of weights, or half of the biases."""
+        size = self.config.size
+        low = Signal(size * BF16.width, reset_less=True)
+        is_low, is_high = Signal(), Signal()
+        with m.If(~waits):
+            m.d.sync += [
+                self.o.valid.eq(self.o_read & (biases == 0)),
+                self.o.payload.last.eq(ends),
+                is_low.eq(self.o_read & (biases == 2)),
+                is_high.eq(self.o_read & (biases == 1)),
+            ]
+        with m.If(is_low):
+            m.d.sync += low.eq(self.i_row)
+        words = [Cat(half.word_select(index, BF16.width) for half in (low, self.i_row)) for index in range(size)]
+        m.d.comb += [
+            self.o.payload.data.as_value().eq(self.i_row),
+            self.o_biases.eq(Cat(words)),
+            self.o_bias_write.eq(is_high & ~waits),
+        ]

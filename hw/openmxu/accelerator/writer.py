@@ -1,0 +1,149 @@
+"""Writes results to the scratchpad: those of the unit behind ReLU and clip, or those of the pool.
+
+::
+
+    unit ─▶ relu ─▶ clip ─┐
+    pool ─────────────────┴─▶ [ ] ─▶ scratchpad
+                 [ loop ] ── row ──▶ [ ]
+"""
+
+from typing import Any
+
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+
+from openmxu.accelerator.loop import STEP, LevelLayout, Loop
+from openmxu.spec.accelerator import AcceleratorConfig
+from openmxu.spec.formats import BF16
+
+LEVELS = 3
+
+
+class WriterCommand(data.StructLayout):
+    """The part of a command that says what is written.
+
+    Members
+    -------
+    base : 20
+        The first row.
+    levels : 3 of LevelLayout
+    pool : 1
+        Results of the pool; else of the unit.
+    emit : 1
+        There are results.
+    relu, clip : 1
+        Negative words become +0, larger ones than ``high`` become ``high``; not for a pool.
+    high : 16
+    """
+
+    def __init__(self) -> None:
+        flags = dict.fromkeys(("pool", "emit", "relu", "clip"), 1)
+        levels = data.ArrayLayout(LevelLayout(), LEVELS)
+        super().__init__({"base": STEP, "levels": levels, **flags, "high": BF16.width})
+
+
+def _activated(word: Value, command: Any) -> Value:
+    negative = command.relu & word[-1]
+    too_large = command.clip & ~word[-1] & (word > command.high) & (word <= BF16.overflow)
+    return Mux(negative, 0, Mux(too_large, command.high, word))
+
+
+class Writer(wiring.Component):
+    """The rows that commands write.
+
+    A command is finished when its last row is in the scratchpad; one without results when all of its rows are fed.
+
+    Latency: a row is written in the cycle after it is taken. Throughput: a row in a cycle. Back-pressure: results of
+    the unit wait only for those of earlier commands.
+
+    Members
+    -------
+    i_command : In(WriterCommand)
+    i_begin : In(1)
+        Take the command; only while ``o_ready``.
+    o_ready : Out(1)
+    i_fed : In(1)
+        The rows of a command have all been asked for.
+    i_unit, i_pool : In(size · 16)
+    i_unit_valid, i_pool_valid : In(1)
+    o_unit_ready, o_pool_ready : Out(1)
+    i_stop : In(1)
+        Write nothing.
+    o_row : Out(20)
+        Row that is written now, if ``o_write``.
+    o_data : Out(size · 16)
+    o_write : Out(1)
+    o_done : Out(1)
+        A command is finished.
+    o_outside : Out(1)
+        The next row is not in the scratchpad; it is not written.
+    """
+
+    def __init__(self, config: AcceleratorConfig) -> None:
+        self.config = config
+        row = config.size * BF16.width
+        names = ("unit", "pool")
+        super().__init__(
+            {
+                "i_command": In(WriterCommand()),
+                **dict.fromkeys(("i_begin", "i_fed", "i_stop"), In(1)),
+                "o_ready": Out(1),
+                **{f"i_{name}": In(row) for name in names},
+                **{f"i_{name}_valid": In(1) for name in names},
+                **{f"o_{name}_ready": Out(1) for name in names},
+                "o_row": Out(STEP),
+                "o_data": Out(row),
+                **dict.fromkeys(("o_write", "o_done", "o_outside"), Out(1)),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        """Take commands in their order, and the results of each from where they come."""
+        m = Module()
+        m.submodules.loop = loop = Loop(LEVELS)
+        command = Signal.like(self.i_command, reset_less=True)
+        following = Signal.like(self.i_command, reset_less=True)  # the command behind it
+        busy, begun, waits = Signal(), Signal(), Signal()
+        begins, ends = Signal(), Signal()
+        m.d.comb += [
+            self.o_ready.eq(~waits),
+            begins.eq(waits & ~busy),
+            loop.i_base.eq(command.base),
+            loop.i_levels.eq(command.levels),
+            loop.i_begin.eq(begun),
+        ]
+        with m.If(self.i_begin):
+            m.d.sync += [following.eq(self.i_command), waits.eq(1)]
+        with m.Elif(begins):
+            m.d.sync += waits.eq(0)
+        with m.If(begins):
+            m.d.sync += [command.eq(following), busy.eq(1)]
+        with m.Elif(ends):
+            m.d.sync += busy.eq(0)
+        m.d.sync += [begun.eq(begins), self.o_done.eq(ends)]
+
+        self._write(m, command, loop, busy & ~begun, ends)
+        return m
+
+    def _write(self, m: Module, command: Any, loop: Loop, walking: Value, ends: Signal) -> None:
+        """Take the results of the command, and write each in the next cycle."""
+        fed = Signal(2)  # commands, of the two here, that are fed
+        m.d.sync += fed.eq(fed + self.i_fed - ends)
+        goes = walking & command.emit & ~self.i_stop & ~self.o_outside
+        valid = Mux(command.pool, self.i_pool_valid, self.i_unit_valid)
+        taken = Signal()
+        m.d.comb += [
+            self.o_outside.eq(walking & command.emit & (loop.o_address >= self.config.rows)),
+            self.o_unit_ready.eq(goes & ~command.pool),
+            self.o_pool_ready.eq(goes & command.pool),
+            taken.eq(goes & valid),
+            loop.i_next.eq(taken),
+            ends.eq(Mux(command.emit, taken & loop.o_last.all(), walking & (fed != 0)) & ~self.i_stop),
+        ]
+        words = [self.i_unit.word_select(index, BF16.width) for index in range(self.config.size)]
+        m.d.sync += [
+            self.o_write.eq(taken),
+            self.o_row.eq(loop.o_address),
+            self.o_data.eq(Mux(command.pool, self.i_pool, Cat(_activated(word, command) for word in words))),
+        ]

@@ -1,0 +1,64 @@
+/* The host of an accelerator: writes its memories, runs a program, reads the scratchpad. Values of one bit are all ones
+   where they are high; one clock edge for each step. */
+
+#include <stdlib.h>
+
+struct machine {
+  struct accelerator_state state;
+  struct accelerator_in in;
+  struct accelerator_out out;
+};
+
+static void tick(struct machine *m) { accelerator_step(&m->state, &m->in, &m->out); }
+
+struct machine *machine_new(void) {
+  struct machine *m = calloc(1, sizeof *m);
+  if (m) accelerator_begin(&m->state);
+  return m;
+}
+
+void machine_free(struct machine *m) { free(m); }
+
+/* Writes rows of so many limbs into the memories of a mask, from row `first` on. */
+void machine_write(struct machine *m, uint32_t mask, uint32_t first, size_t rows, const uint32_t *data) {
+  m->in.i_write[0] = mask;
+  for (size_t row = 0; row < rows; row++) {
+    m->in.i_address[0] = first + (uint32_t)row;
+    for (int limb = 0; limb < LIMBS; limb++) m->in.i_data[limb] = data[row * LIMBS + limb];
+    tick(m);
+  }
+  m->in.i_write[0] = 0;
+}
+
+void machine_start(struct machine *m, uint32_t program) {
+  m->in.i_program[0] = program;
+  m->in.i_start[0] = ~0u;
+  tick(m);
+  m->in.i_start[0] = 0;
+}
+
+/* Runs until nothing does, for so many cycles at most; returns the cycles. */
+uint64_t machine_run(struct machine *m, uint64_t most) {
+  uint64_t cycles = 0;
+  do tick(m);
+  while (m->out.o_running[0] && ++cycles < most);
+  return cycles;
+}
+
+/* Whether it runs, whether it ended, tag, why it stopped, index. */
+void machine_status(const struct machine *m, uint32_t *status) {
+  status[0] = m->out.o_running[0] & 1;
+  status[1] = m->out.o_ended[0] & 1;
+  status[2] = m->out.o_tag[0];
+  status[3] = m->out.o_stop[0];
+  status[4] = m->out.o_index[0];
+}
+
+void machine_read(struct machine *m, size_t rows, uint32_t *data) {
+  for (size_t row = 0; row <= rows; row++) {
+    m->in.i_address[0] = (uint32_t)row;
+    tick(m);
+    if (row)
+      for (int limb = 0; limb < ROW_LIMBS; limb++) data[(row - 1) * ROW_LIMBS + limb] = m->out.o_data[limb];
+  }
+}

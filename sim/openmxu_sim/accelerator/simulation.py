@@ -1,0 +1,134 @@
+"""The accelerator's RTL, compiled, and the host that runs programs on it."""
+
+import ctypes
+import weakref
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from openmxu.accelerator import Accelerator, Stop
+from openmxu.export.verilog import to_rtlil
+from openmxu.runtime import cache
+from openmxu.spec.accelerator import AcceleratorConfig
+from openmxu.spec.commands import Command
+from openmxu.spec.formats import BF16
+from openmxu_sim.accelerator.definition import Halves, Memories
+from openmxu_sim.netlist import native
+from openmxu_sim.netlist.circuit import Circuit
+from openmxu_sim.netlist.code import Code
+from openmxu_sim.sources import SOURCES
+
+_NAME = "accelerator"
+
+
+@dataclass(frozen=True)
+class Run:
+    """How a program ended."""
+
+    cycles: int
+    """Cycles from the start to the end, or to the stop."""
+    tag: int | None
+    """Tag of the ``end`` that was reached."""
+    stop: Stop
+    """Why it stopped."""
+    index: int
+    """Index of the command that stopped it."""
+
+
+class SimulatedAccelerator:
+    """An accelerator's netlist as a program of this processor, with its memories.
+
+    Parameters
+    ----------
+    config
+        Sizes.
+    change
+        Changes the RTLIL, to see what a broken machine does.
+
+    Raises
+    ------
+    CompilerNotFoundError, CompilationError
+        There is no C compiler, or it fails.
+    """
+
+    def __init__(self, config: AcceleratorConfig, *, change: Callable[[str], str] | None = None) -> None:
+        self.config = config
+        self._limbs = _limbs(config)
+        self._library = _library(config) if change is None else _compile(change(_rtlil(config)), config)
+        self._machine = ctypes.c_void_p(self._library.machine_new())
+        if not self._machine:
+            raise MemoryError("no memory for a simulated accelerator")
+        weakref.finalize(self, self._library.machine_free, self._machine)
+
+    def write(self, program: Sequence[Command], memories: Memories) -> None:
+        """Write a program from word 0 on, and the contents of weights and scratchpad."""
+        words = np.array([command.words for command in program], np.uint32).reshape(-1)
+        if words.size > self.config.program:
+            raise ValueError(f"a program must have at most {self.config.program // 16} commands, not {len(program)}")
+        rows = np.zeros((words.size, self._limbs[0]), np.uint32)
+        rows[:, 0] = words
+        for mask, data in ((1, rows), (2, self._packed(memories.weights)), (4, self._packed(memories.scratchpad))):
+            self._library.machine_write(self._machine, mask, 0, len(data), np.ascontiguousarray(data).ctypes.data)
+
+    def run(self, start: int = 0, *, most: int = 1 << 40) -> Run:
+        """Run the program from a command on, for so many cycles at most."""
+        self._library.machine_start(self._machine, 16 * start)
+        cycles = self._library.machine_run(self._machine, most)
+        status = (ctypes.c_uint32 * 5)()
+        self._library.machine_status(self._machine, status)
+        running, ended, tag, stop, index = status
+        return Run(cycles, tag if ended and not running else None, Stop(stop), index)
+
+    def scratchpad(self) -> Halves:
+        """Read the scratchpad."""
+        limbs = self._limbs[1]
+        data = np.zeros((self.config.rows, limbs), np.uint32)
+        self._library.machine_read(self._machine, len(data), data.ctypes.data)
+        return data.view("<u2")[:, : self.config.size].astype(np.uint16)
+
+    def _packed(self, rows: Halves) -> np.ndarray:
+        padded = np.zeros((len(rows), 2 * self._limbs[0]), "<u2")
+        padded[:, : self.config.size] = rows
+        return padded.view("<u4").astype(np.uint32)
+
+
+def _limbs(config: AcceleratorConfig) -> tuple[int, int]:
+    """32-bit limbs of ``i_data`` and of ``o_data``."""
+    row = config.size * BF16.width
+    return -(-max(row, 32) // 32), -(-row // 32)
+
+
+def _rtlil(config: AcceleratorConfig) -> str:
+    return cache.fetch_result(
+        SOURCES, lambda: to_rtlil(Accelerator(config), name=_NAME).encode(), _NAME, repr(config)
+    ).decode()
+
+
+@lru_cache(maxsize=4)
+def _library(config: AcceleratorConfig) -> ctypes.CDLL:
+    return _compile(_rtlil(config), config)
+
+
+def _compile(rtlil: str, config: AcceleratorConfig) -> ctypes.CDLL:
+    circuit = Circuit(rtlil, _NAME)
+    code = Code(circuit, _NAME, lanes=False)
+    code.function("step", list(circuit.outputs), inputs=circuit.inputs, clock=True)
+    limbs = _limbs(config)
+    text = [
+        native.resource("openmxu_sim.engines.compiled", "vectors.c"),
+        code.text(),
+        f"enum {{ LIMBS = {limbs[0]}, ROW_LIMBS = {limbs[1]} }};",
+        native.resource("openmxu_sim.accelerator", "machine.c"),
+    ]
+    library = native.compile_c("\n".join(text))
+    library.machine_new.restype = ctypes.c_void_p
+    library.machine_run.restype = ctypes.c_uint64
+    pointer, number = ctypes.c_void_p, ctypes.c_uint32
+    library.machine_free.argtypes = [pointer]
+    library.machine_write.argtypes = [pointer, number, number, ctypes.c_size_t, pointer]
+    library.machine_start.argtypes = [pointer, number]
+    library.machine_run.argtypes = [pointer, ctypes.c_uint64]
+    library.machine_read.argtypes = [pointer, ctypes.c_size_t, pointer]
+    return library

@@ -1,0 +1,169 @@
+"""The accelerator's RTL against the definition: random programs, wrong ones, damaged ones."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+
+from openmxu.accelerator import Stop
+from openmxu.spec.accelerator import AcceleratorConfig, check_program
+from openmxu.spec.commands import WORDS, Command, assemble
+from openmxu_sim.accelerator import Memories, run, with_waits
+from openmxu_sim.accelerator.simulation import SimulatedAccelerator
+
+from ...conftest import needs_compiler, slow
+from .programs import MACHINE, random_program, random_words
+
+pytestmark = needs_compiler
+
+_MOST = 20_000  # cycles; the programs here take some hundreds
+
+
+@dataclass(frozen=True)
+class _Words:
+    """A command that may be none."""
+
+    words: tuple[int, ...]
+
+
+def _memories(rng: np.random.Generator, config: AcceleratorConfig = MACHINE) -> Memories:
+    shapes = (config.weights, config.size), (config.rows, config.size)
+    return Memories(config, *(random_words(rng, *shape) for shape in shapes))
+
+
+@pytest.fixture(scope="module")
+def machine() -> SimulatedAccelerator:
+    return SimulatedAccelerator(MACHINE)
+
+
+@pytest.mark.parametrize("count", [60, slow(1000)])
+def test_random_programs(count: int, machine: SimulatedAccelerator) -> None:
+    for seed in range(count):
+        rng = np.random.default_rng(seed)
+        program, memories = with_waits(random_program(rng, 8, moves=False)), _memories(rng)
+        machine.write(program, memories)
+        report = machine.run(most=_MOST)
+        assert [report.tag] == run(program, memories)
+        assert report.stop == Stop.NONE
+        assert (machine.scratchpad() == memories.scratchpad).all(), seed
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        AcceleratorConfig(size=1, stages=1, depth=2, rows=16, weights=128),
+        AcceleratorConfig(size=3, stages=4, depth=8, rows=64, weights=512),
+        slow(AcceleratorConfig(size=8, stages=6, depth=4, rows=64, weights=1024)),
+    ],
+)
+def test_biases_of_many_tiles(config: AcceleratorConfig) -> None:
+    """Forty sums of one tile of one row: the next biases come as early as they can, while sums are far behind."""
+    program = assemble("matmul reads=0 writes=1 weights=0 bias emit n=14:0:1\nend")
+    many = replace(program[0], levels={**program[0].levels, "n": program[0].levels["n"]._replace(trips=40, other=0)})
+    rng = np.random.default_rng(1)
+    for first in (many, program[0]):
+        memories = _memories(rng, config)
+        machine = SimulatedAccelerator(config)
+        machine.write([first, program[1]], memories)
+        run([first, program[1]], memories)
+        assert machine.run(most=_MOST).tag == 0
+        assert (machine.scratchpad() == memories.scratchpad).all()
+
+
+def test_missing_waits_are_seen(machine: SimulatedAccelerator) -> None:
+    """Programs without waits, some of which are wrong then."""
+    wrong = 0
+    for seed in range(120):
+        rng = np.random.default_rng(seed)
+        program, memories = random_program(rng, 8, moves=False), _memories(rng)
+        machine.write(program, memories)
+        assert machine.run(most=_MOST).tag == run(program, memories)[0]
+        wrong += bool((machine.scratchpad() != memories.scratchpad).any())
+    assert wrong > 5
+
+
+_POOL = "pool reads=0 writes=40\n"
+
+
+@pytest.mark.parametrize(
+    ("program", "stop", "index"),
+    [
+        ("load rows=0 valid=1 address=0\nend", Stop.ENGINE, 0),
+        (f"{_POOL}matmul reads=0 writes=40 weights=0 add emit\nend", Stop.SUMS, 1),
+        (f"{_POOL}matmul reads=0 writes=40 weights=0\nend", Stop.SUMS, 2),
+        (f"matmul reads=0 writes=40 weights=0\n{_POOL}end", Stop.SUMS, 1),
+        ("matmul reads=0 writes=0 weights=0\nmatmul reads=0 writes=40 weights=0 add emit x=2:1:1\nend", Stop.SUMS, 1),
+        ("matmul reads=0 writes=0 weights=0 x=2:1\nmatmul reads=0 writes=40 weights=0 add emit\nend", Stop.SUMS, 1),
+        (f"{_POOL}matmul reads=0 writes=40 weights=0 emit x=17:1:1\nend", Stop.TILE, 1),
+        (f"{_POOL}matmul reads=60 writes=40 weights=0 emit x=5:1:1\nend", Stop.READ, 1),
+        (f"{_POOL}pool reads=2 writes=40 x=5:-1:1\nend", Stop.READ, 1),
+        (f"{_POOL}matmul reads=0 writes=60 weights=0 emit x=5:1:1\n{_POOL}end", Stop.WRITE, 1),
+        (f"{_POOL}pool reads=0 writes=60 x=5:1:1\n{_POOL}{_POOL}end", Stop.WRITE, 1),
+        (f"{_POOL}matmul reads=0 writes=40 weights=62 emit kx=2:0\nend", Stop.WEIGHTS, 1),
+    ],
+)
+def test_stops(program: str, stop: Stop, index: int) -> None:
+    """Each names its command; what commands before it wrote is there, and no other row but its own has changed."""
+    machine, memories = SimulatedAccelerator(MACHINE), _memories(np.random.default_rng(1))
+    commands = assemble(program)
+    with pytest.raises(ValueError, match=rf"^command {index} " if stop != Stop.ENGINE else "^command 0 .*memory of 0"):
+        run(commands, _memories(np.random.default_rng(1)))
+    machine.write(commands, memories)
+    report = machine.run(most=_MOST)
+    assert (report.stop, report.index, report.tag) == (stop, index, None)
+    changed = np.flatnonzero((machine.scratchpad() != memories.scratchpad).any(axis=1))
+    assert {*changed.tolist()} <= {*range(40, 57), *range(60, 64)}
+
+
+def _read(commands: Sequence[Command | _Words]) -> tuple[list[Command], str]:
+    """The program of such words, and why it is refused."""
+    program: list[Command] = []
+    try:
+        program += [Command.of_words(command.words) for command in commands]
+        check_program(MACHINE, program)
+    except ValueError as error:
+        return program, str(error)
+    return program, ""
+
+
+@pytest.mark.parametrize("count", [150, slow(2000)])
+def test_damaged_programs(count: int, machine: SimulatedAccelerator) -> None:
+    """A bit of a command flipped: it stops, or computes what the definition says of it."""
+    stops = 0
+    for seed in range(count):
+        rng = np.random.default_rng(seed)
+        commands: list[Command | _Words] = [*with_waits(random_program(rng, 4, moves=False))]
+        damaged = int(rng.integers(len(commands)))
+        words = list(commands[damaged].words)
+        words[rng.integers(WORDS)] ^= 1 << int(rng.integers(32))
+        commands[damaged] = _Words(tuple(words))
+        machine = SimulatedAccelerator(MACHINE)  # a stopped one stays so
+        memories = _memories(rng)
+        machine.write(commands, memories)  # type: ignore[arg-type]
+        report = machine.run(most=_MOST)
+        program, refusal = _read(commands)
+        if refusal:
+            # Rows that a command overwrites before it reads them are for the definition alone to refuse.
+            assert report.tag is None or "others than those read" in refusal, seed
+            stops += report.stop != Stop.NONE
+        elif report.tag is None:
+            assert report.cycles == _MOST, (seed, report)  # more rows than it had time for
+        elif [command.values["computes"] for command in program] == [c.values["computes"] for c in with_waits(program)]:
+            assert [report.tag] == run(program, memories)
+            assert (machine.scratchpad() == memories.scratchpad).all(), seed
+    assert stops > count // 4
+
+
+def test_ends_on_the_way(machine: SimulatedAccelerator) -> None:
+    """A program goes on behind an end when the host says so."""
+    memories = _memories(np.random.default_rng(1))
+    program = assemble("pool reads=0 writes=40\nend tag=5\npool reads=40 writes=41\nend tag=6\n")
+    machine.write(program, memories)
+    assert [machine.run().tag, machine.run(2).tag] == run(program, memories) == [5, 6]
+    assert (machine.scratchpad() == memories.scratchpad).all()
+
+
+def test_too_long_a_program(machine: SimulatedAccelerator) -> None:
+    with pytest.raises(ValueError, match=r"^a program must have at most 64 commands, not 65$"):
+        machine.write(assemble("end\n" * 65), _memories(np.random.default_rng(1)))
