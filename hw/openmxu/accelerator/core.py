@@ -134,10 +134,11 @@ class Accelerator(wiring.Component):
         is_pool, field = Signal(), fetch.field
         m.d.comb += [
             is_pool.eq(fetch.o_words[:4] == pool.code),
-            fetch.i_ready.eq(~feeder.o_busy & ~weights.o_busy & writer.o_ready),
+            fetch.i_ready.eq(~feeder.o_busy & writer.o_ready),
+            fetch.i_ready_weights.eq(~weights.o_busy),
             fetch.i_finished.eq(writer.o_done),
             feeder.i_begin.eq(fetch.o_begin),
-            weights.i_begin.eq(fetch.o_begin & ~is_pool),
+            weights.i_begin.eq(fetch.o_begin_weights),
             writer.i_begin.eq(fetch.o_begin),
             writer.i_stop.eq(fetch.o_stop != Stop.NONE),
             feeder.i_command.base.eq(field(matmul.fields["reads"])),

@@ -5,6 +5,7 @@
     READ     16 words, each checked against the bits that its opcode has   ─▶ [ words ]
     CHECK    flags, sums that stay                                          ── wrong? ─▶ STOPPED
     WAIT     unfinished ≤ wait, engines free: o_begin                       ── end?  ─▶ IDLE, tag shown
+             weights need not wait for results: o_begin_weights, as soon as their reader is free
 """
 
 from amaranth.hdl import Array, Cat, Module, Mux, Signal, Value
@@ -55,7 +56,9 @@ class Fetch(wiring.Component):
     i_word : In(32)
         The word at ``o_address`` of the cycle before.
     i_ready : In(1)
-        The engines can take a command.
+        The feeder and the writer can take a command.
+    i_ready_weights : In(1)
+        The reader of weights can.
     i_finished : In(1)
         A command is finished.
     i_stop : In(Stop)
@@ -63,6 +66,8 @@ class Fetch(wiring.Component):
     o_words : Out(512)
         The command that begins, word 0 lowest.
     o_begin : Out(1)
+    o_begin_weights : Out(1)
+        The weights of a ``matmul`` may be read: before it begins, or with it.
     o_running : Out(1)
     o_ended : Out(1)
         The command ``end`` was reached, and all before it are finished.
@@ -83,11 +88,11 @@ class Fetch(wiring.Component):
                 "i_program": In(address),
                 "o_address": Out(address),
                 "i_word": In(32),
-                "i_ready": In(1),
+                **dict.fromkeys(("i_ready", "i_ready_weights"), In(1)),
                 "i_finished": In(1),
                 "i_stop": In(Stop),
                 "o_words": Out(32 * WORDS),
-                **dict.fromkeys(("o_begin", "o_running", "o_ended"), Out(1)),
+                **dict.fromkeys(("o_begin", "o_begin_weights", "o_running", "o_ended"), Out(1)),
                 "o_tag": Out(16),
                 "o_stop": Out(Stop),
                 "o_index": Out(INDEX),
@@ -100,6 +105,7 @@ class Fetch(wiring.Component):
         state = Signal(_State)
         word = Signal(range(WORDS + 1))  # words that were asked for: the last but one arrives
         unfinished = Signal(4)
+        read = Signal()  # the weights of the command that waits are being read
         refused = self._check(m, state, word)
         m.d.comb += self.o_running.eq((state != _State.IDLE) & (state != _State.STOPPED))
         m.d.sync += unfinished.eq(unfinished + self.o_begin - self.i_finished)
@@ -116,10 +122,10 @@ class Fetch(wiring.Component):
                 with m.If(refused != Stop.NONE):
                     m.d.sync += [state.eq(_State.STOPPED), self.o_stop.eq(refused)]
             with m.Case(_State.WAIT):
-                self._begin(m, state, word, unfinished)
+                self._begin(m, state, word, unfinished, read)
         with m.If((self.i_stop != Stop.NONE) & (state != _State.STOPPED)):
             # Commands behind the last end are all computes, so that indices can be counted back.
-            back = Mux(self.i_stop == Stop.WRITE, unfinished, 1)
+            back = Mux(self.i_stop == Stop.WRITE, unfinished, Mux(self.i_stop == Stop.WEIGHTS, ~read, 1))
             m.d.sync += [state.eq(_State.STOPPED), self.o_stop.eq(self.i_stop), self.o_index.eq(self.o_index - back)]
         return m
 
@@ -171,13 +177,16 @@ class Fetch(wiring.Component):
             m.d.comb += refused.eq(Stop.SUMS)
         return refused
 
-    def _begin(self, m: Module, state: Value, word: Value, unfinished: Value) -> None:
+    def _begin(self, m: Module, state: Value, word: Value, unfinished: Value, read: Value) -> None:
         """Hand the command to its engines, or end the program."""
+        without = ~self._is("matmul")
+        m.d.comb += self.o_begin_weights.eq(~without & ~read & self.i_ready_weights)
+        m.d.sync += read.eq((read | self.o_begin_weights) & ~self.o_begin)
         limit = self.field(COMMON["computes"])
         may = (limit == ANY) | (unfinished <= limit)
         with m.If(self._is("end")), m.If(unfinished == 0):
             m.d.sync += [state.eq(_State.IDLE), self.o_ended.eq(1), self.o_tag.eq(self.field(COMMON["tag"]))]
-        with m.Elif(may & self.i_ready):
+        with m.Elif(may & self.i_ready & (without | read | self.o_begin_weights)):
             m.d.comb += self.o_begin.eq(1)
             m.d.sync += [state.eq(_State.READ), word.eq(0), self.o_index.eq(self.o_index + 1)]
 

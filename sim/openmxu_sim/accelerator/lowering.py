@@ -1,0 +1,355 @@
+"""Layers of a network as a program: where each picture lies in the scratchpad, and which commands compute it.
+
+::
+
+    a picture of channels [block][y][x], a row for each pixel of a block of N channels; a border of zeros for the kernel
+
+      0 0 0 0 0 0      border above        row = base + block · plane + (y + above) · pitch + x + left
+      0 a b c d 0
+      0 e f g h 0      results are written between the borders of the layer that reads them
+      0 0 0 0 0 0
+
+A layer is a command for each stripe of as many lines of results as the accumulator bank has rows for. Where the
+network's input has few channels, a row of it holds those of all pixels in a line of the kernel (:class:`Packing`): a
+tile then sums a line of the kernel, not a pixel.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from openmxu.spec.accelerator import AcceleratorConfig
+from openmxu.spec.commands import Command, Level
+from openmxu_sim import golden
+from openmxu_sim.accelerator.definition import Halves
+from openmxu_sim.accelerator.waits import with_waits
+from openmxu_sim.operands.aliases import Floats
+
+
+class Packing(NamedTuple):
+    """Pixels of the network's input in one row, channel by channel: those below a line of the kernel."""
+
+    kernel: int = 1
+    stride: int = 1
+    padding: tuple[int, int] = (0, 0)
+
+    def apply(self, values: Floats) -> Floats:
+        """Return a picture (channels, y, x) with the channels of ``kernel`` pixels at each place."""
+        padded = np.pad(values, ((0, 0), (0, 0), self.padding))
+        windows = np.lib.stride_tricks.sliding_window_view(padded, self.kernel, axis=2)[:, :, :: self.stride]
+        channels = self.kernel * len(values)
+        return np.ascontiguousarray(windows.transpose(3, 0, 1, 2)).reshape(channels, *windows.shape[1:3])
+
+
+_PLAIN = Packing()
+
+
+@dataclass(frozen=True)
+class Picture:
+    """Channels of pixels in the scratchpad."""
+
+    base: int
+    channels: int
+    height: int
+    width: int
+    border: tuple[int, int, int, int]
+    """Lines above, pixels on the left, lines below, pixels on the right, all of them zeros."""
+    packing: Packing = _PLAIN
+
+    @property
+    def pitch(self) -> int:
+        """Rows from a line to the next."""
+        return self.border[1] + self.width + self.border[3]
+
+    @property
+    def plane(self) -> int:
+        """Rows from a block of channels to the next."""
+        return (self.border[0] + self.height + self.border[2]) * self.pitch
+
+    def row(self, y: int, x: int) -> int:
+        """The row of a pixel in block 0, borders included."""
+        return self.base + (self.border[0] + y) * self.pitch + self.border[1] + x
+
+    def rows(self, blocks: int) -> np.ndarray:
+        """The rows of all pixels, (block, y, x)."""
+        lines, pixels = np.arange(self.height) * self.pitch, np.arange(self.width)
+        return np.add.outer(np.add.outer(np.arange(blocks) * self.plane, lines), pixels) + self.row(0, 0)
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A layer: a convolution, or the largest pixels of windows. A dense layer has a kernel of all pixels."""
+
+    name: str
+    source: str
+    """Name of the layer that it reads, or of the network's input."""
+    kernel: tuple[int, int]
+    stride: tuple[int, int] = (1, 1)
+    padding: tuple[int, int, int, int] = (0, 0, 0, 0)
+    """Lines above, pixels on the left, lines below, pixels on the right."""
+    weight: Floats | None = None
+    """(outputs, inputs, y, x); none: the largest pixels."""
+    bias: Floats | None = None
+    """(outputs,)"""
+    relu: bool = False
+    high: float | None = None
+    """Largest result, if it is clipped."""
+    added: str = ""
+    """Name of a layer of the same size whose results are added before ReLU."""
+
+
+@dataclass(frozen=True)
+class LayerReport:
+    """What a layer takes."""
+
+    name: str
+    commands: range
+    """Its commands in the program."""
+    cycles: int
+    """By the formula: tiles times their rows, or times the unit's shortest tile."""
+    products: int
+    """Multiplications that the layer needs."""
+
+
+@dataclass(frozen=True)
+class Lowered:
+    """A network as a program with its weights."""
+
+    config: AcceleratorConfig
+    program: list[Command]
+    weights: Halves
+    pictures: dict[str, Picture]
+    """Where the input and the results of each layer are."""
+    layers: list[LayerReport] = field(default_factory=list)
+
+    def put(self, name: str, values: Floats, scratchpad: Halves) -> None:
+        """Write a picture (channels, y, x), rounded to bf16, into a scratchpad."""
+        picture, size = self.pictures[name], self.config.size
+        values = picture.packing.apply(values)
+        shape = (picture.channels, picture.height, picture.width)
+        if values.shape != shape:
+            raise ValueError(f"{name} must have the shape {shape}, packed, not {values.shape}")
+        blocks = -(-picture.channels // size)
+        padded = np.zeros((blocks * size, picture.height, picture.width), np.uint16)
+        padded[: picture.channels] = golden.convert(golden.to_bits(values)).astype(np.uint16)
+        scratchpad[picture.rows(blocks)] = padded.reshape(blocks, size, *padded.shape[1:]).transpose(0, 2, 3, 1)
+
+    def get(self, name: str, scratchpad: Halves) -> Floats:
+        """Read the results of a layer, (channels, y, x)."""
+        picture = self.pictures[name]
+        rows = scratchpad[picture.rows(-(-picture.channels // self.config.size))].transpose(0, 3, 1, 2)
+        return golden.from_bits(rows.reshape(-1, picture.height, picture.width)[: picture.channels], "bf16")
+
+
+def lower(config: AcceleratorConfig, shape: tuple[int, int, int], layers: Sequence[Layer], source: str) -> Lowered:
+    """Return the program of layers on a picture of such a shape (channels, y, x).
+
+    Raises
+    ------
+    ValueError
+        A memory of the accelerator is too small, or a layer does not fit the ones that it reads.
+    """
+    layers, packing = _packed(config.size, shape, layers, source)
+    shape = packing.apply(np.zeros(shape, np.float32)).shape
+    shapes = {source: shape}
+    for layer in layers:
+        shapes[layer.name] = _shape_of(layer, shapes)
+    pictures, end = {}, 0
+    for name, (channels, height, width) in shapes.items():
+        border = _border(name, layers)
+        pictures[name] = Picture(end, channels, height, width, border, packing if name == source else _PLAIN)
+        end += -(-channels // config.size) * pictures[name].plane
+    if end > config.rows:
+        raise ValueError(f"scratchpad must have at least {end} rows for this network, not {config.rows}")
+    program: list[Command] = []
+    weights: list[Halves] = []
+    reports = []
+    for layer in layers:
+        first = len(program)
+        program += _commands(config, layer, pictures, weights)
+        commands = program[first:]
+        reports.append(
+            LayerReport(layer.name, range(first, len(program)), _cycles(config, commands), _products(layer, shapes))
+        )
+    rows = np.concatenate(weights) if weights else np.zeros((0, config.size), np.uint16)
+    if len(rows) > config.weights:
+        raise ValueError(f"weights must have at least {len(rows)} rows for this network, not {config.weights}")
+    return Lowered(config, with_waits([*program, Command("end")]), rows, pictures, reports)
+
+
+def _packed(
+    size: int, shape: tuple[int, int, int], layers: Sequence[Layer], source: str
+) -> tuple[Sequence[Layer], Packing]:
+    """The layers with a line of the kernel in the channels of the input, if they fit a row."""
+    readers = [layer for layer in layers if source in (layer.source, layer.added)]
+    [first] = readers if len(readers) == 1 else [None]
+    if first is None or first.weight is None or first.source != source or first.kernel[1] * shape[0] > size:
+        return layers, _PLAIN
+    (above, left, below, right), weight = first.padding, first.weight
+    packing = Packing(first.kernel[1], first.stride[1], (left, right))
+    lines = weight.transpose(0, 3, 1, 2).reshape(len(weight), -1, first.kernel[0], 1)
+    packed = replace(
+        first, kernel=(first.kernel[0], 1), stride=(first.stride[0], 1), padding=(above, 0, below, 0), weight=lines
+    )
+    return [packed if layer is first else layer for layer in layers], packing
+
+
+def _shape_of(layer: Layer, shapes: dict[str, tuple[int, int, int]]) -> tuple[int, int, int]:
+    channels, *sizes = shapes[layer.source]
+    if layer.weight is not None and layer.weight.shape[1:] != (channels, *layer.kernel):
+        wrong = f"{layer.weight.shape[1]} of {layer.weight.shape[2:]}"
+        raise ValueError(f"weights of {layer.name} must be for {channels} channels of {layer.kernel}, not {wrong}")
+    places = [
+        (size + layer.padding[axis] + layer.padding[axis + 2] - layer.kernel[axis]) // layer.stride[axis] + 1
+        for axis, size in enumerate(sizes)
+    ]
+    shape = (channels if layer.weight is None else len(layer.weight), places[0], places[1])
+    if min(places) < 1:
+        raise ValueError(f"kernel of {layer.name} must be at most as large as its padded picture, not {layer.kernel}")
+    if layer.added and shapes[layer.added] != shape:
+        raise ValueError(f"{layer.added} must have the shape {shape} of {layer.name}, not {shapes[layer.added]}")
+    return shape
+
+
+def _border(name: str, layers: Sequence[Layer]) -> tuple[int, int, int, int]:
+    """The border that all layers need which read a picture."""
+    sides = [layer.padding for layer in layers if layer.source == name]
+    above, left, below, right = (max((side[index] for side in sides), default=0) for index in range(4))
+    return above, left, below, right
+
+
+def _commands(
+    config: AcceleratorConfig, layer: Layer, pictures: dict[str, Picture], weights: list[Halves]
+) -> list[Command]:
+    """The commands of a layer, one or two for each stripe; its weights are appended to the others."""
+    source, target = pictures[layer.source], pictures[layer.name]
+    outputs = -(-target.channels // config.size)
+    lines = max(1, min(target.height, config.depth // target.width))
+    if target.width > config.depth:
+        raise ValueError(f"a line of {layer.name} must have at most {config.depth} pixels, not {target.width}")
+    at = sum(map(len, weights))
+    if layer.weight is not None:
+        weights += _tiles(config.size, layer)
+    commands = []
+    for y in range(0, target.height, lines):
+        across = range(y, min(y + lines, target.height))
+        if layer.weight is None:
+            commands.append(_pool(layer, source, target, across, outputs))
+        elif layer.added:
+            # Sums stay for the other picture, so each block of outputs has commands of its own.
+            for n in range(outputs):
+                commands += _sum_of_two(config, layer, pictures, across, n, at)
+        else:
+            commands.append(_matmul(config, layer, source, target, across, range(outputs), at))
+    return commands
+
+
+def _loops(layer: Layer, source: Picture, target: Picture, lines: range) -> dict[str, Level]:
+    (down, right), pitch = layer.stride, source.pitch
+    return {
+        "x": Level(target.width, right, 1),
+        "y": Level(len(lines), down * pitch, target.pitch),
+        "kx": Level(layer.kernel[1], 1),
+        "ky": Level(layer.kernel[0], pitch),
+    }
+
+
+def _first(layer: Layer, source: Picture, target: Picture, lines: range) -> dict[str, int]:
+    """The first rows that are read and written."""
+    y = lines.start * layer.stride[0] - layer.padding[0]
+    return {"reads": source.row(y, -layer.padding[1]), "writes": target.row(lines.start, 0)}
+
+
+def _pool(layer: Layer, source: Picture, target: Picture, lines: range, blocks: int) -> Command:
+    levels = _loops(layer, source, target, lines) | {"block": Level(blocks, source.plane, target.plane)}
+    return Command("pool", _first(layer, source, target, lines), levels)
+
+
+def _matmul(
+    config: AcceleratorConfig, layer: Layer, source: Picture, target: Picture, lines: range, outputs: range, at: int
+) -> Command:
+    blocks = -(-source.channels // config.size)
+    tiles = blocks * math.prod(layer.kernel)
+    bias = int(layer.bias is not None)
+    first = _first(layer, source, target, lines)
+    values = {
+        "reads": first["reads"],
+        "writes": first["writes"] + outputs.start * target.plane,
+        "weights": at + outputs.start * (2 * bias + tiles * config.size),
+        "bias": bias,
+        **_ends(layer),
+    }
+    levels = _loops(layer, source, target, lines)
+    levels |= {"block": Level(blocks, source.plane), "n": Level(len(outputs), 0, target.plane)}
+    return Command("matmul", values, levels)
+
+
+def _ends(layer: Layer) -> dict[str, int]:
+    """What becomes of complete sums."""
+    high = 0 if layer.high is None else int(golden.convert(golden.to_bits(np.float32(layer.high))))
+    return {"emit": 1, "relu": int(layer.relu), "clip": int(layer.high is not None), "high": high}
+
+
+def _sum_of_two(
+    config: AcceleratorConfig, layer: Layer, pictures: dict[str, Picture], lines: range, n: int, at: int
+) -> list[Command]:
+    """A block of outputs whose sums stay, and the other picture, times an identity, added to them."""
+    source, target, other = pictures[layer.source], pictures[layer.name], pictures[layer.added]
+    first = _matmul(config, layer, source, target, lines, range(n, n + 1), at)
+    outputs = -(-target.channels // config.size)
+    tiles = -(-source.channels // config.size) * math.prod(layer.kernel)
+    identity = at + outputs * (2 * first.values["bias"] + tiles * config.size)
+    stays = dict.fromkeys(("emit", "relu", "clip", "high"), 0)
+    values = {
+        "reads": other.row(lines.start, 0) + n * other.plane,
+        "writes": first.values["writes"],
+        "weights": identity,
+        "add": 1,
+        **_ends(layer),
+    }
+    levels = {"x": Level(target.width, 1, 1), "y": Level(len(lines), other.pitch, target.pitch)}
+    return [Command("matmul", {**first.values, **stays}, first.levels), Command("matmul", values, levels)]
+
+
+def _tiles(size: int, layer: Layer) -> list[Halves]:
+    """Rows of biases and weights of a layer in the order of use."""
+    assert layer.weight is not None
+    outputs, inputs, *_ = layer.weight.shape
+    blocks, columns = -(-inputs // size), -(-outputs // size)
+    # Rows without an operand have the weight -0, which changes no sum's sign.
+    padded = np.full((columns * size, blocks * size, *layer.kernel), 0x8000, np.uint16)
+    padded[:outputs, :inputs] = golden.convert(golden.to_bits(layer.weight)).astype(np.uint16)
+    tiles = padded.reshape(columns, size, blocks, size, *layer.kernel).transpose(0, 2, 4, 5, 3, 1)
+    rows = tiles[..., ::-1, :].reshape(columns, -1, size)  # the last row first
+    if layer.bias is not None:
+        words = np.zeros(columns * size, np.uint32)
+        words[:outputs] = golden.to_bits(layer.bias)
+        halves = np.stack([words & 0xFFFF, words >> 16], axis=1).astype(np.uint16)
+        rows = np.concatenate([halves.reshape(columns, size, 2).transpose(0, 2, 1), rows], axis=1)
+    found = [rows.reshape(-1, size)]
+    if layer.added:
+        identity = np.full((size, size), 0x8000, np.uint16)
+        np.fill_diagonal(identity, 0x3F80)
+        found.append(identity[::-1])
+    return found
+
+
+def _cycles(config: AcceleratorConfig, commands: Sequence[Command]) -> int:
+    """Cycles of commands by the formula: T · max(m, shortest tile), or the rows that a pool reads."""
+    total = 0
+    for command in commands:
+        trips = {name: level.trips for name, level in command.levels.items()}
+        tile = trips["x"] * trips["y"]
+        if command.opcode == "matmul":
+            tile = max(tile, config.unit.shortest_tile)
+        total += tile * math.prod(count for name, count in trips.items() if name not in ("x", "y"))
+    return total
+
+
+def _products(layer: Layer, shapes: dict[str, tuple[int, int, int]]) -> int:
+    if layer.weight is None:
+        return 0
+    return layer.weight.size * math.prod(shapes[layer.name][1:])

@@ -1,0 +1,124 @@
+"""Layers as programs: small integers, which every order of sums gives exactly, against loops over pixels."""
+
+import itertools
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from openmxu.spec.accelerator import AcceleratorConfig
+from openmxu_sim.accelerator import Memories, check_waits, run
+from openmxu_sim.accelerator.lowering import Layer, Lowered, lower
+from openmxu_sim.accelerator.simulation import SimulatedAccelerator
+
+from ...conftest import needs_compiler
+
+_MACHINE = AcceleratorConfig(size=4, stages=1, depth=16, rows=1024, weights=1024)
+
+
+def _expected(layer: Layer, values: np.ndarray, added: np.ndarray | None) -> np.ndarray:
+    """A layer of (channels, y, x), a pixel at a time."""
+    above, left, below, right = layer.padding
+    padded = np.pad(values, ((0, 0), (above, below), (left, right)))
+    height, width = (
+        (size - kernel) // stride + 1
+        for size, kernel, stride in zip(padded.shape[1:], layer.kernel, layer.stride, strict=True)
+    )
+    channels = len(values) if layer.weight is None else len(layer.weight)
+    found = np.zeros((channels, height, width), np.float32)
+    for y, x in itertools.product(range(height), range(width)):
+        down, across = y * layer.stride[0], x * layer.stride[1]
+        window = padded[:, down : down + layer.kernel[0], across : across + layer.kernel[1]]
+        if layer.weight is None:
+            found[:, y, x] = window.max(axis=(1, 2))
+        else:
+            found[:, y, x] = (layer.weight * window).sum(axis=(1, 2, 3)) + (0 if layer.bias is None else layer.bias)
+    found = found if added is None else found + added
+    found = np.maximum(found, 0) if layer.relu else found
+    return found if layer.high is None else np.minimum(found, layer.high)
+
+
+def _weights(rng: np.random.Generator, *shape: int) -> np.ndarray:
+    return rng.integers(-1, 2, shape).astype(np.float32)
+
+
+def _network(rng: np.random.Generator, channels: int, stride: int) -> list[Layer]:
+    """A convolution, a residual block, a pool, and a dense layer."""
+    bias = rng.integers(-3, 4, 6).astype(np.float32)
+    return [
+        Layer("first", "x", (3, 3), (1, stride), (1, 1, 1, 1), _weights(rng, 6, channels, 3, 3), bias, relu=True),
+        Layer(
+            "second", "first", (3, 3), (1, 1), (1, 1, 1, 1), _weights(rng, 6, 6, 3, 3) // 2, bias, True, added="first"
+        ),
+        Layer("third", "second", (1, 2), (1, 1), (0, 0, 0, 1), _weights(rng, 5, 6, 1, 2), None, True, high=6.0),
+        Layer("pooled", "third", (2, 3), (2, 2)),
+    ]
+
+
+def _memories(lowered: Lowered, image: np.ndarray) -> Memories:
+    memories = Memories(lowered.config, lowered.weights)
+    lowered.put("x", image, memories.scratchpad)
+    return memories
+
+
+@pytest.mark.parametrize(("channels", "stride"), [(1, 1), (1, 2), (2, 1), (5, 2)])
+def test_a_network(channels: int, stride: int) -> None:
+    """With an input whose channels are packed, and others; lines of several stripes; every layer's results."""
+    rng = np.random.default_rng(channels)
+    layers = _network(rng, channels, stride)
+    image = rng.integers(-2, 3, (channels, 7, 9)).astype(np.float32)
+    values = {"x": image}
+    for layer in layers:
+        values[layer.name] = _expected(layer, values[layer.source], values.get(layer.added))
+        assert np.abs(values[layer.name]).max() <= 256  # bf16 has all of them
+    lowered = lower(_MACHINE, image.shape, layers, "x")
+    check_waits(lowered.program)
+    memories = _memories(lowered, image)
+    run(lowered.program, memories)
+    for layer in layers:
+        assert (lowered.get(layer.name, memories.scratchpad) == values[layer.name]).all(), layer.name
+
+
+@needs_compiler
+def test_a_network_on_the_machine() -> None:
+    """Word for word as the definition, in the cycles of the formula and some for each command."""
+    rng = np.random.default_rng(3)
+    layers = [*_network(rng, 1, 1), Layer("dense", "pooled", (3, 4), weight=_weights(rng, 3, 5, 3, 4))]
+    lowered = lower(_MACHINE, (1, 7, 9), layers, "x")
+    memories = _memories(lowered, rng.standard_normal((1, 7, 9)).astype(np.float32))
+    machine = SimulatedAccelerator(_MACHINE)
+    machine.write(lowered.program, memories)
+    report = machine.run(most=100_000)
+    assert [report.tag] == run(lowered.program, memories)
+    assert (machine.scratchpad() == memories.scratchpad).all()
+    formula = sum(layer.cycles for layer in lowered.layers)
+    assert formula < report.cycles < formula + 50 * len(lowered.program)
+    assert [len(layer.commands) for layer in lowered.layers] == [7, 28, 7, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            {"weight": np.zeros((6, 3, 3, 3), np.float32)},
+            "weights of first must be for 5 channels of .3, 3., not 3 of .3, 3.",
+        ),
+        ({"kernel": (12, 3)}, "weights of first must be for 5 channels of .12, 3., not 5 of .3, 3."),
+        ({"stride": (1, 1), "padding": (0, 9, 0, 0)}, "a line of first must have at most 16 pixels, not 18"),
+    ],
+)
+def test_layers_that_do_not_fit(change: dict[str, object], message: str) -> None:
+    first = replace(_network(np.random.default_rng(0), 5, 1)[0], **change)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=f"^{message}$"):
+        lower(_MACHINE, (5, 7, 11), [first], "x")
+
+
+def test_memories_that_are_too_small() -> None:
+    layers = _network(np.random.default_rng(0), 5, 1)
+    with pytest.raises(ValueError, match=r"^scratchpad must have at least \d+ rows for this network, not 100$"):
+        lower(replace(_MACHINE, rows=100), (5, 7, 9), layers, "x")
+    with pytest.raises(ValueError, match=r"^weights must have at least \d+ rows for this network, not 100$"):
+        lower(replace(_MACHINE, weights=100), (5, 7, 9), layers, "x")
+    lowered = lower(_MACHINE, (5, 7, 9), layers, "x")
+    with pytest.raises(ValueError, match=r"^x must have the shape \(5, 7, 9\), packed, not \(5, 9, 7\)$"):
+        lowered.put("x", np.zeros((5, 9, 7), np.float32), np.zeros((1024, 4), np.uint16))
