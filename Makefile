@@ -11,7 +11,7 @@ QUICK := tests/test_architecture.py tests/openmxu/arith tests/openmxu/cli/test_c
   tests/openmxu_sim/engines/test_model.py tests/openmxu_sim/operands tests/openmxu_sim/studies/test_studies.py
 
 .PHONY: help setup setup-browser setup-litex setup-models demo test quick slow lint docs boards wheel release size verify \
-  faults bench study areas clean
+  faults bench study areas digits clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 14
@@ -48,6 +48,9 @@ $(VENV)/.models: pyproject.toml | $(BIN)/python
 
 demo: $(VENV)/.demo ## digits on the simulated unit, then areas of number formats; report in openmxu-demo/
 	@$(BIN)/openmxu demo
+
+digits: $(VENV)/.all $(VENV)/.models ## a CNN trained on digits, then run on the simulated accelerator: a minute
+	@$(BIN)/python docs/examples/digits.py -o $(VENV)/digits.onnx
 
 test: setup ## the tests, in seven to ten minutes
 	@$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"

@@ -243,7 +243,7 @@ def _commands(
             for n in range(outputs):
                 commands += _sum_of_two(config, layer, pictures, across, n, at)
         else:
-            commands.append(_matmul(config, layer, source, target, across, range(outputs), at))
+            commands.append(_matmul(config, layer, pictures, across, range(outputs), at))
     return commands
 
 
@@ -269,8 +269,9 @@ def _pool(layer: Layer, source: Picture, target: Picture, lines: range, blocks: 
 
 
 def _matmul(
-    config: AcceleratorConfig, layer: Layer, source: Picture, target: Picture, lines: range, outputs: range, at: int
+    config: AcceleratorConfig, layer: Layer, pictures: dict[str, Picture], lines: range, outputs: range, at: int
 ) -> Command:
+    source, target = pictures[layer.source], pictures[layer.name]
     blocks = -(-source.channels // config.size)
     tiles = blocks * math.prod(layer.kernel)
     bias = int(layer.bias is not None)
@@ -298,7 +299,7 @@ def _sum_of_two(
 ) -> list[Command]:
     """A block of outputs whose sums stay, and the other picture, times an identity, added to them."""
     source, target, other = pictures[layer.source], pictures[layer.name], pictures[layer.added]
-    first = _matmul(config, layer, source, target, lines, range(n, n + 1), at)
+    first = _matmul(config, layer, pictures, lines, range(n, n + 1), at)
     outputs = -(-target.channels // config.size)
     tiles = -(-source.channels // config.size) * math.prod(layer.kernel)
     identity = at + outputs * (2 * first.values["bias"] + tiles * config.size)

@@ -28,6 +28,7 @@ from onnx.reference import ReferenceEvaluator
 from onnx.reference.op_run import OpRun
 from onnx.reference.ops import load_op
 
+from openmxu.runtime import process
 from openmxu_sim.networks.numerics import EscapeError
 
 __all__ = [
@@ -47,6 +48,7 @@ __all__ = [
     "load",
     "load_op",
     "numpy_helper",
+    "optimised",
     "refusals",
     "without_functions",
 ]
@@ -151,6 +153,18 @@ def load(model: "ModelProto | Path | str | bytes") -> ModelProto:
     if not found.HasField("graph"):
         raise ModelError(f"{what}: it has no graph")
     return found
+
+
+def optimised(model: ModelProto) -> ModelProto:
+    """Return the model as onnxruntime simplifies it for any processor: constants folded, normalisation in weights."""
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = _QUIET
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
+    with process.workspace() as directory, refusals("model cannot be simplified by onnxruntime"):
+        options.optimized_model_filepath = str(directory / "model.onnx")
+        content = without_functions(model).SerializeToString()
+        heard(lambda: onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"]))
+        return onnx.load(options.optimized_model_filepath)
 
 
 def without_functions(model: ModelProto) -> ModelProto:

@@ -164,6 +164,19 @@ def test_ends_on_the_way(machine: SimulatedAccelerator) -> None:
     assert (machine.scratchpad() == memories.scratchpad).all()
 
 
+def test_cycles_of_a_command(machine: SimulatedAccelerator) -> None:
+    """To the cycle."""
+    unit = MACHINE.unit
+    for rows, tiles, bias in ((1, 7, 0), (5, 3, 0), (16, 3, 0), (16, 4, 1), (3, 2, 1)):
+        flag = "bias" if bias else ""
+        machine.write(
+            assemble(f"matmul reads=0 writes=20 weights=0 emit x={rows}:1:1 block={tiles}:0 {flag}\nend"),
+            _memories(np.random.default_rng(1)),
+        )
+        steady = (tiles - 1) * max(rows, unit.shortest_tile)
+        assert machine.run().cycles == steady + rows + unit.latency + MACHINE.size + 22 + 2 * bias
+
+
 def test_too_long_a_program(machine: SimulatedAccelerator) -> None:
     with pytest.raises(ValueError, match=r"^a program must have at most 64 commands, not 65$"):
         machine.write(assemble("end\n" * 65), _memories(np.random.default_rng(1)))

@@ -1,0 +1,109 @@
+"""Compiled networks in files: ``.mxa``, an archive of arrays as numpy writes them."""
+
+import io
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from openmxu.spec.accelerator import AcceleratorConfig, check_program
+from openmxu.spec.commands import Command
+from openmxu_sim.accelerator.lowering import LayerReport, Lowered, Packing, Picture
+from openmxu_sim.accelerator.waits import check_waits
+from openmxu_sim.operands.npy import read_arrays
+
+
+@dataclass(frozen=True)
+class CompiledNetwork:
+    """A network for an accelerator of a certain size."""
+
+    lowered: Lowered
+    source: str
+    """Name of the input."""
+    result: str
+    """Name of the layer whose results leave the accelerator."""
+    output: str
+    """Name of the output."""
+    host: bytes = b""
+    """ONNX model of what the host computes from the result."""
+    flat: bool = False
+    """Whether the result is a vector."""
+
+
+def write_network(network: CompiledNetwork) -> bytes:
+    """Return the content of a ``.mxa`` file."""
+    lowered = network.lowered
+    facts = {
+        "config": asdict(lowered.config),
+        "pictures": {name: asdict(picture) for name, picture in lowered.pictures.items()},
+        "layers": [
+            {**asdict(layer), "commands": [layer.commands.start, layer.commands.stop]} for layer in lowered.layers
+        ],
+        **{name: getattr(network, name) for name in ("source", "result", "output", "flat")},
+    }
+    kept = io.BytesIO()
+    np.savez_compressed(
+        kept,
+        allow_pickle=False,
+        program=np.array([command.words for command in lowered.program], np.uint32),
+        weights=lowered.weights,
+        host=np.frombuffer(network.host, np.uint8),
+        facts=np.frombuffer(json.dumps(facts).encode(), np.uint8),
+    )
+    return kept.getvalue()
+
+
+def read_network(path: Path) -> CompiledNetwork:
+    """Read a ``.mxa`` file, and check its program.
+
+    Raises
+    ------
+    ValueError
+        The file is none, or its program is not one for the accelerator that it names.
+    """
+    arrays = read_arrays(path, "MODEL")
+    try:
+        facts = json.loads(arrays["facts"].tobytes())
+        config = AcceleratorConfig(**facts["config"])
+        program = [Command.of_words(words.tolist()) for words in _checked(arrays, "program", np.uint32, (None, 16))]
+        weights = _checked(arrays, "weights", np.uint16, (None, config.size))
+        pictures = {name: _picture(fields) for name, fields in facts["pictures"].items()}
+        layers = [LayerReport(**{**layer, "commands": range(*layer["commands"])}) for layer in facts["layers"]]
+        names = {name: str(facts[name]) for name in ("source", "result", "output")}
+        missing = {names["source"], names["result"]} - set(pictures)
+        if missing or not all(_lies_in(picture, config) for picture in pictures.values()):
+            raise ValueError("a picture is not in the scratchpad")
+        check_program(config, program)
+        check_waits(program)
+    except (KeyError, TypeError, IndexError, AttributeError, ValueError) as error:
+        raise ValueError(f"MODEL must be a network that openmxu compile wrote, not {path}: {error}") from None
+    lowered = Lowered(config, program, weights, pictures, layers)
+    return CompiledNetwork(lowered, **names, host=arrays["host"].tobytes(), flat=bool(facts["flat"]))
+
+
+def _checked(
+    arrays: Mapping[str, npt.NDArray[Any]], name: str, dtype: type, shape: tuple[int | None, int]
+) -> npt.NDArray[Any]:
+    array = arrays[name]
+    if array.dtype != dtype or array.ndim != 2 or array.shape[1] != shape[1]:
+        raise ValueError(f"{name} must be rows of {shape[1]} in {np.dtype(dtype)}, not {array.dtype} {array.shape}")
+    return array
+
+
+def _picture(fields: Mapping[str, Any]) -> Picture:
+    numbers = {name: int(fields[name]) for name in ("base", "channels", "height", "width")}
+    kernel, stride, padding = fields["packing"]
+    above, left, below, right = map(int, fields["border"])
+    packing = Packing(int(kernel), int(stride), (int(padding[0]), int(padding[1])))
+    return Picture(**numbers, border=(above, left, below, right), packing=packing)
+
+
+def _lies_in(picture: Picture, config: AcceleratorConfig) -> bool:
+    sizes = (picture.channels, picture.height, picture.width, *picture.packing[:2])
+    if min(sizes) < 1 or min(picture.base, *picture.border, *picture.packing.padding) < 0 or max(sizes) > config.rows:
+        return False
+    return picture.base + -(-picture.channels // config.size) * picture.plane <= config.rows

@@ -1,0 +1,81 @@
+"""Files of compiled networks: whole ones are read as written, others are refused in one line."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from openmxu.spec.accelerator import AcceleratorConfig
+from openmxu_sim.accelerator.container import CompiledNetwork, read_network, write_network
+from openmxu_sim.accelerator.lowering import Layer, lower
+
+_MACHINE = AcceleratorConfig(size=2, stages=1, depth=16, rows=128, weights=64)
+
+
+@pytest.fixture
+def network() -> CompiledNetwork:
+    weight = np.arange(2 * 3 * 3, dtype=np.float32).reshape(2, 1, 3, 3)
+    layers = [
+        Layer("first", "x", (3, 3), (1, 1), (1, 1, 1, 1), weight, relu=True),
+        Layer("pool", "first", (2, 2), (2, 2)),
+    ]
+    return CompiledNetwork(lower(_MACHINE, (1, 4, 4), layers, "x"), "x", "pool", "y", b"a model", flat=True)
+
+
+def test_what_is_written_is_read(network: CompiledNetwork, tmp_path: Path) -> None:
+    path = tmp_path / "model.mxa"
+    path.write_bytes(write_network(network))
+    found = read_network(path)
+    assert replace(found, lowered=network.lowered) == network
+    assert (found.lowered.weights == network.lowered.weights).all()
+    assert replace(found.lowered, weights=network.lowered.weights) == network.lowered
+
+
+def test_damaged_files(network: CompiledNetwork, tmp_path: Path) -> None:
+    """Cut, or a byte changed: refused in one line, or still a network whose program may run."""
+    content = write_network(network)
+    rng = np.random.default_rng(1)
+    path = tmp_path / "model.mxa"
+    refused = 0
+    for number in range(300):
+        damaged = bytearray(content)
+        if number % 3:
+            damaged[rng.integers(len(content))] ^= 1 << int(rng.integers(8))
+        else:
+            del damaged[rng.integers(len(content)) :]
+        path.write_bytes(damaged)
+        try:
+            read_network(path)
+        except ValueError as error:
+            refused += 1
+            assert "MODEL must be " in str(error)  # noqa: PT017
+    assert refused > 200
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (b'"base": 0', b'"base": 9000'),
+        (b'"size": 2', b'"size": 3'),
+        (b'"size": 2', b'"size": "x"'),
+        (b'"rows": 128', b'"rows": 20'),
+        (b'"weights": 64', b'"weights": 4'),
+        (b'"channels"', b'"chanels"'),
+        (b'"result": "pool"', b'"result": "none"'),
+        (b'"width": 4', b'"width": -4'),
+        (b"{", b"["),
+    ],
+)
+def test_facts_that_are_wrong(network: CompiledNetwork, tmp_path: Path, old: bytes, new: bytes) -> None:
+    path = tmp_path / "model.mxa"
+    path.write_bytes(write_network(network))
+    with np.load(path) as archive:
+        arrays = dict(archive)
+    facts = arrays["facts"].tobytes()
+    assert old in facts
+    arrays["facts"] = np.frombuffer(facts.replace(old, new, 1), np.uint8)
+    with path.open("wb") as file:
+        np.savez(file, allow_pickle=False, **arrays)
+    with pytest.raises(ValueError, match=r"^MODEL must be a network that openmxu compile wrote, not "):
+        read_network(path)

@@ -1,0 +1,118 @@
+"""``openmxu compile`` and ``openmxu run``."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+onnx = pytest.importorskip("onnx", reason="ONNX is not installed: make setup-models")
+pytest.importorskip("onnxruntime", reason="onnxruntime is not installed: make setup-models")
+
+from openmxu.cli.frame import main  # noqa: E402
+from openmxu.spec.commands import assemble  # noqa: E402
+from openmxu_sim.accelerator import simulation  # noqa: E402
+from openmxu_sim.onnx.runtime import Session, load  # noqa: E402
+
+from ..conftest import needs_compiler  # noqa: E402
+
+_SIZE = ["--rows", "2", "--columns", "2", "--stages", "1"]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """With a model of a convolution, a dense layer and a softmax, in small integers, and its input."""
+    rng = np.random.default_rng(1)
+    constants = {"w": rng.integers(-1, 2, (3, 1, 3, 3)), "d": rng.integers(-1, 2, (3 * 4, 5))}
+    node, value = onnx.helper.make_node, onnx.helper.make_tensor_value_info
+    nodes = [
+        node("Conv", ["x", "w"], ["c"], name="first"),
+        node("Relu", ["c"], ["r"]),
+        node("Flatten", ["r"], ["f"]),
+        node("MatMul", ["f", "d"], ["m"], name="dense"),
+        node("Softmax", ["m"], ["y"], name="shares"),
+    ]
+    tensors = [onnx.numpy_helper.from_array(array.astype(np.float32), name) for name, array in constants.items()]
+    graph = onnx.helper.make_graph(nodes, "g", [value("x", 1, (1, 1, 4, 4))], [value("y", 1, (1, 5))], tensors)
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8)
+    onnx.save(model, tmp_path / "model.onnx")
+    np.savez(tmp_path / "x.npz", x=rng.integers(-2, 3, (1, 1, 4, 4)))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def _expected(folder: Path) -> np.ndarray:
+    image = np.load(folder / "x.npz")["x"].astype(np.float32)
+    return Session(load(folder / "model.onnx")).run({"x": image})["y"]
+
+
+@needs_compiler
+def test_compile_and_run(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["compile", "model.onnx", *_SIZE, "-o", "model.mxa"]) == 0
+    shown = capsys.readouterr()
+    assert "the host computes: Softmax shares: no operator of the accelerator" in shown.err
+    assert [line.split()[0] for line in shown.out.splitlines() if "%" in line] == ["first", "dense", "all"]
+    assert main(["run", "model.mxa", "--input", "x.npz", "-o", "y.npz", "--check"]) == 0
+    shown = capsys.readouterr()
+    assert "0 of 32,768 words of the scratchpad differ from the definition." in shown.out
+    assert "measured" in shown.out
+    assert (np.load("y.npz")["y"] == _expected(folder)).all()
+
+
+def test_run_of_a_model_by_the_definition(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "model.onnx", *_SIZE, "--input", "x.npz", "-o", "y.npz", "--engine", "model"]) == 0
+    assert "measured" not in capsys.readouterr().out
+    assert (np.load("y.npz")["y"] == _expected(folder)).all()
+
+
+@needs_compiler
+@pytest.mark.usefixtures("folder")
+def test_a_wrong_word_fails(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    read = simulation.SimulatedAccelerator.scratchpad
+
+    def wrong(machine: simulation.SimulatedAccelerator) -> np.ndarray:
+        words = read(machine)
+        words[7, 1] ^= 1
+        return words
+
+    monkeypatch.setattr(simulation.SimulatedAccelerator, "scratchpad", wrong)
+    assert main(["run", "model.onnx", *_SIZE, "--input", "x.npz", "--check"]) == 1
+    assert "1 of 32,768 words of the scratchpad differ from the definition." in capsys.readouterr().out
+
+
+@needs_compiler
+@pytest.mark.usefixtures("folder")
+def test_a_program_that_stops(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    write = simulation.SimulatedAccelerator.write
+    bad = assemble("load rows=0 valid=1 address=0\nend")
+    monkeypatch.setattr(
+        simulation.SimulatedAccelerator, "write", lambda machine, _, memories: write(machine, bad, memories)
+    )
+    assert main(["run", "model.onnx", *_SIZE, "--input", "x.npz"]) == 1
+    assert "command 0 stopped the accelerator: ENGINE" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("compile model.onnx --rows 2 --columns 4", "columns must be rows=2 in an accelerator, not 4"),
+        ("compile model.onnx --scratchpad 64G", "scratchpad must be a number of bytes, such as 64K or 1M, not '64G'"),
+        ("compile model.onnx --scratchpad 3", "rows must be an integer from 1 to 65536, not 0"),
+        ("compile model.onnx --scratchpad 64", "scratchpad must have at least "),
+        ("compile model.onnx --weights 64", "weights must have at least "),
+        ("compile x.npz", "model must be an ONNX file, not x.npz: "),
+        ("compile none.onnx", "none.onnx"),
+        ("run x.npz --input x.npz", "MODEL must be a network that openmxu compile wrote, not x.npz: "),
+        ("run model.onnx --input other.npz", "--input must have an array x, not z"),
+        ("run model.onnx --input two.npz", "x must be one picture, 1 x C x H x W or 1 x K, not (2, 1, 4, 4)"),
+        ("run model.onnx --input large.npz", "x must have the shape (1, 4, 4), packed, not (1, 5, 4)"),
+    ],
+)
+@pytest.mark.usefixtures("folder")
+def test_invalid_requests(arguments: str, message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    np.savez("other.npz", z=np.zeros((1, 1, 4, 4)))
+    np.savez("two.npz", x=np.zeros((2, 1, 4, 4)))
+    np.savez("large.npz", x=np.zeros((1, 1, 5, 4)))
+    assert main([*arguments.split(), "-o", "out"]) == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert any(message in line for line in lines), lines
+    assert not Path("out").exists()
