@@ -10,7 +10,7 @@ import numpy as np
 
 from openmxu.accelerator import Accelerator, Stop
 from openmxu.export.verilog import to_rtlil
-from openmxu.runtime import cache
+from openmxu.runtime import cache, machine
 from openmxu.spec.accelerator import AcceleratorConfig
 from openmxu.spec.commands import Command
 from openmxu.spec.formats import BF16
@@ -116,13 +116,16 @@ def _compile(rtlil: str, config: AcceleratorConfig) -> ctypes.CDLL:
     code = Code(circuit, _NAME, lanes=False)
     code.function("step", list(circuit.outputs), inputs=circuit.inputs, clock=True)
     limbs = _limbs(config)
-    text = [
-        native.resource("openmxu_sim.engines.compiled", "vectors.c"),
-        code.text(),
-        f"enum {{ LIMBS = {limbs[0]}, ROW_LIMBS = {limbs[1]} }};",
-        native.resource("openmxu_sim.accelerator", "machine.c"),
-    ]
-    library = native.compile_c("\n".join(text))
+    text = "\n".join(
+        [
+            native.resource("openmxu_sim.engines.compiled", "vectors.c"),
+            code.text(),
+            f"enum {{ LIMBS = {limbs[0]}, ROW_LIMBS = {limbs[1]} }};",
+            native.resource("openmxu_sim.accelerator", "machine.c"),
+        ]
+    )
+    key = cache.key(native.compiler_identity(), machine.processor(), text)
+    library = native.open_library(cache.fetch("models", key, lambda: native.build_library(text)))
     library.machine_new.restype = ctypes.c_void_p
     library.machine_run.restype = ctypes.c_uint64
     pointer, number = ctypes.c_void_p, ctypes.c_uint32
