@@ -94,8 +94,10 @@ class Multiplier(wiring.Component):
         top = product.significand[-1]
         normalised = Signal(len(product.significand) - 1, name="normalised")
         exponent = Signal(exponent_shape(exponents), name="exponent")
+        shifted = Mux(top, product.significand, product.significand << 1)
         m.d.comb += [
-            normalised.eq(Mux(top, product.significand, product.significand << 1)),
+            # A recoded zero was multiplied with a hidden bit. As a subnormal number, its product would have bits.
+            normalised.eq(Mux(product.zero, 0, shifted) if self.recoded else shifted),
             exponent.eq(
                 rebias(product.exponent, self.operand, self.result, recoded=self.recoded)
                 + (top if self.subnormals == "flush" else top - 1)
