@@ -226,7 +226,6 @@ CATALOG: dict[str, Design] = {
         Design("pe", "pe", "processing element, multiply-add in one stage"),
         Design("pe_ieee", "pe", "processing element with gradual underflow", {"subnormals": "ieee"}),
         Design("pe_pipelined", "pe", "processing element in six stages", {"stages": 6}),
-        Design("pe_4_terms", "pe", "processing element of four terms in four stages", {"stages": 4, "terms": 4}),
         Design("array_4x4", "array", "systolic array, 4 x 4", {"rows": 4, "columns": 4}),
         Design("mxu_2x2", "mxu", "matrix unit, 2 x 2", {"rows": 2, "columns": 2}),
         Design(
@@ -258,12 +257,6 @@ CATALOG: dict[str, Design] = {
             {"rows": 4, "columns": 4, "subnormals": "ieee"},
         ),
         Design("mxu_4x4_pipelined", "mxu", "matrix unit, 4 x 4, in six stages", {"rows": 4, "columns": 4, "stages": 6}),
-        Design(
-            "mxu_8x4_4_terms",
-            "mxu",
-            "matrix unit, 8 x 4, of four terms in four stages",
-            {"rows": 8, "columns": 4, "stages": 4, "terms": 4},
-        ),
         Design("mxu_8x8", "mxu", "matrix unit, 8 x 8", {"rows": 8, "columns": 8}),
         Design("mxu_16x16", "mxu", "matrix unit, 16 x 16", {"rows": 16, "columns": 16}),
         Design("mxu", "mxu", "matrix unit at a TPU's size, 128 x 128"),

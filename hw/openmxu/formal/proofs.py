@@ -9,7 +9,7 @@ multiply(i_activation(t), weight))``, with the weight that is active from the cy
 - ``shift``: the movement of activations and weights
 
 Elements of several terms have four: ``products``, ``window`` (all terms, aligned to the largest exponent), ``sum`` and
-``shift``; see :mod:`openmxu.formal.several_terms`. Sums are proven in each form that has gates of its own for them.
+``shift``; see :mod:`openmxu.formal.several_terms`.
 
 For the accumulator bank: the value that it adds sums to, the replacement of NaN included.
 
@@ -56,7 +56,6 @@ from openmxu.formal.specification import (
 )
 from openmxu.spec.config import MxuConfig
 from openmxu.spec.formats import BF16, FP32
-from openmxu.spec.forms import FPGA, SPEED
 from openmxu.spec.marks import MARKS
 from openmxu.spec.stages import TERM_CUTS
 from openmxu.unit.accumulator import AccumulatorColumn
@@ -71,25 +70,8 @@ def proofs() -> Mapping[str, Proof]:
     found: dict[str, Proof] = {}
     for component in _shipped():
         for proof in about(component):
-            if proof.name not in found:
-                found[proof.name] = proof
-                found |= {other.name: other for other in _in_other_forms(proof)}
+            found.setdefault(proof.name, proof)
     return found
-
-
-def _in_other_forms(proof: Proof) -> Iterator[Proof]:
-    """The same of a sum in each form that has other gates for it; nothing but sums depends on the form."""
-    forms: tuple[str, ...] = ()
-    match proof.component:
-        case Adder(stages=0 | 1) | ProcessingElement(terms=1, psum_latency=1):
-            forms = (SPEED,)  # registers in the sum's midst leave it as for area
-        case ProcessingElement(terms=2 | 4 | 8):
-            forms = (SPEED, FPGA)
-    if isinstance(proof.component, Adder) or proof.name.endswith("_sum"):
-        # The element with gradual underflow takes bitwuzla twice as long as z3: six minutes.
-        solvers = ("z3",) if proof.operation is ADD_PRODUCT["ieee"] else proof.solvers
-        for form in forms:
-            yield replace(proof, name=f"{proof.name}_{form}", form=form, solvers=solvers, quick=False)
 
 
 def controls() -> list[Control]:
@@ -97,7 +79,7 @@ def controls() -> list[Control]:
     wrong = [
         Control(f"{proof.name}, a cycle late", late(proof))
         for proof in proofs().values()
-        if (proof.quick or getattr(proof.component, "terms", 1) > 1) and proof.operation is not ALWAYS
+        if proof.quick and proof.operation is not ALWAYS
     ]  # a property that always holds also holds a cycle later
     for table in (ADD, MULTIPLY, CONVERT):
         for mode, other in (("flush", "ieee"), ("ieee", "flush")):
@@ -249,6 +231,7 @@ def _cell_of_several_terms(cell: ProcessingElement) -> Iterator[Proof]:
             result,
             cut=cut,
             solvers=("bitwuzla",) if part == "sum" else SOLVERS,  # z3 does not finish
+            quick=part != "sum",
         )
     yield _movement(
         cell,
