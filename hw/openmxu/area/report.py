@@ -147,16 +147,16 @@ def report(
         tool = yosys.prepare(tell)
         for note in notes:  # only now: a mistake is reported alone
             tell(note)
-        found = replace(
+        areas = replace(
             _measured(plan, designs, where, tell, tool=tool, meter=meter, tools=tools),
             made_by=provenance()["OpenMXU"],
             layer=layer.name if layer else "",
         )
-        contents = _contents(found, {**to_images(found), **to_drawing(found)}, to_html)
+        contents = _contents(areas, {**to_images(areas), **to_drawing(areas)}, to_html)
         files = [output / name for name in FILES if name in contents]
         for path in files:
             outputs.write_bytes(path, contents[path.name])
-    return replace(found, files=files)
+    return replace(areas, files=files)
 
 
 def _measured(
@@ -172,7 +172,7 @@ def _measured(
     """Areas and delays, those of the catalog's designs, energies, and cores."""
     targets = list(dict.fromkeys(target for target, _ in plan))
     sizes = (
-        f"{len(each)} {noun}{'s' * (len(each) != 1)}" for each, noun in ((plan, "measurement"), (targets, "target"))
+        f"{len(group)} {noun}{'s' * (len(group) != 1)}" for group, noun in ((plan, "measurement"), (targets, "target"))
     )
     tell(f"{' on '.join(sizes)} with {tool}")
     measured = measure_all(plan, where, tell, *([is_metered] if meter else []))
@@ -206,10 +206,10 @@ def _plan(targets: Sequence[Target], points: Sequence[Point], *, every: bool) ->
 def _reordered(plan: Sequence[tuple[Target, Point]], count: int, *, every: bool) -> list[tuple[Target, Point]]:
     """Pairs of target and design in other orders: for every design, or for those behind headlines."""
     return [
-        (target, each)
+        (target, other)
         for target, point in plan
         if target.has_orders and (every or _is_reordered(target, point))
-        for each in reordered([point], count)
+        for other in reordered([point], count)
     ]
 
 
@@ -248,15 +248,15 @@ def _find_tools(notes: list[str], *, required: bool) -> Tools | None:
     return tools
 
 
-def _contents(found: Report, images: Mapping[str, bytes], to_html: Callable[..., str]) -> dict[str, bytes]:
+def _contents(areas: Report, images: Mapping[str, bytes], to_html: Callable[..., str]) -> dict[str, bytes]:
     """The files of a report, by name."""
     return {
-        "area.json": to_json(found).encode(),
-        "area.csv": to_csv(found).encode(),
+        "area.json": to_json(areas).encode(),
+        "area.csv": to_csv(areas).encode(),
         **images,
-        "summary.md": to_summary(found).encode(),
-        "report.md": to_markdown(found).encode(),
-        "report.html": to_html(found, images).encode(),
+        "summary.md": to_summary(areas).encode(),
+        "report.md": to_markdown(areas).encode(),
+        "report.html": to_html(areas, images).encode(),
     }
 
 
@@ -304,7 +304,7 @@ def _find(module: str, function: str) -> Callable[..., Any]:
     """A function whose module needs an extra, and is loaded only here."""
     try:
         importlib.import_module("scipy.special")  # for the curves' intervals
-        found: Callable[..., Any] = getattr(importlib.import_module(f"openmxu.area.pages.{module}"), function)
+        render: Callable[..., Any] = getattr(importlib.import_module(f"openmxu.area.pages.{module}"), function)
     except ModuleNotFoundError as error:
         raise OSError(f"area reports need {error.name}, which is not installed: {install('area')}") from None
-    return found
+    return render

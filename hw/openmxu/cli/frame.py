@@ -187,10 +187,10 @@ def number(text: str) -> float:
 
 def interval(text: str) -> range:
     """The type of an argument: a range, its end excluded."""
-    found = re.fullmatch(r"(\d{1,18}):(\d{1,18})", text)
-    if found is None or int(found[1]) >= int(found[2]):
+    match = re.fullmatch(r"(\d{1,18}):(\d{1,18})", text)
+    if match is None or int(match[1]) >= int(match[2]):
         raise argparse.ArgumentTypeError(f"must be a range such as 0:8, not {text!r}")
-    return range(int(found[1]), int(found[2]))
+    return range(int(match[1]), int(match[2]))
 
 
 @contextmanager

@@ -34,14 +34,14 @@ def open_streams() -> None:
             os.set_inheritable(os.open(os.devnull, mode), True)  # the lowest number that is free is this one
     if sys.stderr is None:
         sys.stderr = open(2, "w", closefd=False)  # noqa: SIM115  # stays open like any standard stream
-    given = sys.stdout
-    if given is not sys.__stdout__:
+    stream = sys.stdout
+    if stream is not sys.__stdout__:
         return  # somebody else's, or prepared already
-    lines = given is not None and (given.line_buffering or given.write_through)
+    lines = stream is not None and (stream.line_buffering or stream.write_through)
     sys.stdout = io.TextIOWrapper(
         io.BufferedWriter(_Output(1, "w", closefd=False)),
         line_buffering=lines,
-        encoding=None if given is None else given.encoding,
+        encoding=None if stream is None else stream.encoding,
         errors="backslashreplace",
     )
 
@@ -64,4 +64,4 @@ def abandon_output() -> OSError | None:
 
 def printable(text: str) -> str:
     """``text`` in one line that is safe on a terminal: control characters and lone surrogates are escaped."""
-    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)

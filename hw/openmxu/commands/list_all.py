@@ -43,8 +43,8 @@ def sections() -> Iterator[Section]:
     yield (
         "Formats",
         [
-            (each.name, f"{each.exponent_width} exponent, {each.fraction_width} fraction bits")
-            for each in FORMATS.values()
+            (fmt.name, f"{fmt.exponent_width} exponent, {fmt.fraction_width} fraction bits")
+            for fmt in FORMATS.values()
         ],
     )
     yield "Forms of the arithmetic (openmxu verilog --form; areas and boards choose)", list(FORMS.items())

@@ -195,7 +195,7 @@ class _OfDesign(argparse.Action):
     def __call__(
         self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, option: str | None = None
     ) -> None:
-        designs = [dict(each) for each in namespace.designs]
+        designs = [dict(design) for design in namespace.designs]
         begins = {
             "verilog": True,
             "amaranth": True,
@@ -280,7 +280,7 @@ def _area(options: argparse.Namespace) -> int:
         return 0
     old = None if options.compare is None else read_report(options.compare)  # now: it may be in DIR
     points, unread = _points(options)
-    found = report(
+    areas = report(
         options.output,
         extent=options.extent,
         targets=options.target,
@@ -296,27 +296,27 @@ def _area(options: argparse.Namespace) -> int:
         placed=options.placed,
         progress=tell,
     )
-    print_drawn(to_table(found), soft_wrap=True)
-    for path in found.files:
+    print_drawn(to_table(areas), soft_wrap=True)
+    for path in areas.files:
         tell(f"wrote {path}")
     if old is not None:
         print_foreign(f"since {options.compare}:\n{to_text(old, read_report(options.output / 'area.json'))}")
-    return _area_outcome(found, unread)
+    return _area_outcome(areas, unread)
 
 
-def _area_outcome(found: "Report", unread: "list[str]") -> int:
+def _area_outcome(areas: "Report", unread: "list[str]") -> int:
     """Report designs that were not measured, and return the exit code."""
     for line in unread:
         tell(f"not measured: {line}")
-    missing = {energy.error: energy for energy in found.energies if energy.error}
+    missing = {energy.error: energy for energy in areas.energies if energy.error}
     for energy in missing.values():
         tell(f"no energy of {energy.result.point.name} on {energy.result.target.label}: {energy.error}")
-    cores = [core for core in found.cores if core.error]
+    cores = [core for core in areas.cores if core.error]
     for core in cores:
         tell(f"not placed: {core.result.point.name}: {core.error}")
-    if unread or (missing and all(energy.error for energy in found.energies)):
+    if unread or (missing and all(energy.error for energy in areas.energies)):
         return 2
-    return 1 if found.failed or missing or cores else 0
+    return 1 if areas.failed or missing or cores else 0
 
 
 def _points(options: argparse.Namespace) -> "tuple[list[Point] | None, list[str]]":
@@ -334,10 +334,10 @@ def _points(options: argparse.Namespace) -> "tuple[list[Point] | None, list[str]
         if design.name in [point.name for point in ours]:
             raise ValueError(f"--label must tell your designs from ours, not {design.name!r}")
     yosys.prepare(tell)
-    given, unread = read_given(designs, options.timeout, tell)
-    if not given:
+    theirs, unread = read_given(designs, options.timeout, tell)
+    if not theirs:
         raise ValueError("; ".join(unread))
-    return [*given, *ours], unread
+    return [*theirs, *ours], unread
 
 
 def _given(options: argparse.Namespace) -> "list[Given]":
@@ -345,19 +345,19 @@ def _given(options: argparse.Namespace) -> "list[Given]":
     from openmxu.area.subject.given import AUTO, Given, listed, pair
 
     designs = []
-    for each in options.designs:
-        files, include, defines = listed(each["filelist"]) if "filelist" in each else ([], [], [])
+    for design in options.designs:
+        files, include, defines = listed(design["filelist"]) if "filelist" in design else ([], [], [])
         designs.append(
             Given(
-                files=(*each.get("verilog", []), *files),
-                top=each.get("top", ""),
-                include=(*each.get("include", []), *include),
-                defines=(*map(pair, each.get("define", [])), *defines),
-                parameters=tuple(map(pair, each.get("param", []))),
-                clock=each.get("clock", ""),
-                reader=each.get("reader", AUTO),
-                label=each.get("label", ""),
-                amaranth=each.get("amaranth", ""),
+                files=(*design.get("verilog", []), *files),
+                top=design.get("top", ""),
+                include=(*design.get("include", []), *include),
+                defines=(*map(pair, design.get("define", [])), *defines),
+                parameters=tuple(map(pair, design.get("param", []))),
+                clock=design.get("clock", ""),
+                reader=design.get("reader", AUTO),
+                label=design.get("label", ""),
+                amaranth=design.get("amaranth", ""),
             )
         )
         designs[-1].check()
@@ -390,7 +390,7 @@ def _peers(options: argparse.Namespace) -> int:
     ):
         if getattr(options, name) not in (None, [], False):
             raise ValueError(f"--{name} applies only to reports of our own designs, not to --peers")
-    found = compare_peers(
+    comparison = compare_peers(
         options.peers,
         options.output,
         to_markdown,
@@ -402,10 +402,10 @@ def _peers(options: argparse.Namespace) -> int:
         limit=options.timeout,
         progress=tell,
     )
-    print_foreign(to_markdown(found))
+    print_foreign(to_markdown(comparison))
     for name in COMPARISON_FILES:
         tell(f"wrote {options.output / name}")
-    return 1 if found.failed else 0
+    return 1 if comparison.failed else 0
 
 
 def _own_designs(options: argparse.Namespace) -> "list[Point] | None":

@@ -146,24 +146,24 @@ def requested(options: argparse.Namespace) -> "tuple[Design, dict[str, Any]]":
 
     if options.design not in CATALOG:
         raise ValueError(f"DESIGN must be one of {', '.join(CATALOG)}, not {options.design!r}")
-    given = {name: getattr(options, name) for name in _design_parameters() if getattr(options, name) is not None}
-    return CATALOG[options.design], given
+    parameters = {name: getattr(options, name) for name in _design_parameters() if getattr(options, name) is not None}
+    return CATALOG[options.design], parameters
 
 
 def _verilog(options: argparse.Namespace) -> None:
     from openmxu.export.integration import to_core, to_template, to_vhdl_template
 
-    design, given = requested(options)
+    design, parameters = requested(options)
     _check_verilog(options)
     if options.bench is not None:
-        _verilog_with_bench(options, design, given)
+        _verilog_with_bench(options, design, parameters)
         return
     with reserve(options.output_file, options.template, options.core) as outputs:
-        component = design.build(**given)
-        if design.cells > 1024 and not given:
+        component = design.build(**parameters)
+        if design.cells > 1024 and not parameters:
             tell(f"writing {design.summary}: about 10 seconds")
         name = options.name or component.module_name
-        text = _export(options, component, name, given)
+        text = _export(options, component, name, parameters)
         template = ""
         if options.template is not None:
             write_template = to_vhdl_template if options.template.suffix in (".vhd", ".vhdl") else to_template
@@ -176,7 +176,7 @@ def _verilog(options: argparse.Namespace) -> None:
             print(text, end="")
 
 
-def _export(options: argparse.Namespace, component: Any, name: str, given: dict[str, Any]) -> str:
+def _export(options: argparse.Namespace, component: Any, name: str, parameters: dict[str, Any]) -> str:
     """The Verilog of a component, in the requested form."""
     from openmxu.export.verilog import to_verilog
 
@@ -188,26 +188,26 @@ def _export(options: argparse.Namespace, component: Any, name: str, given: dict[
         memories=options.memories,
         clock_enable=options.clock_enable,
         form=options.form,
-        command=_verilog_command(options, given),
+        command=_verilog_command(options, parameters),
     )
 
 
-def _verilog_with_bench(options: argparse.Namespace, design: "Design", given: dict[str, Any]) -> None:
+def _verilog_with_bench(options: argparse.Namespace, design: "Design", parameters: dict[str, Any]) -> None:
     """Write a unit and all files of its bench into a folder."""
     from openmxu.export.bench import Export, find_bench
 
     bench = find_bench(options.bench)
     # The unit's own name, without the unit: a component that is built must be used, and the files are checked first.
-    name = options.name or ("mxu_axi" if (design.domain | given)["bus"] == "axi" else "mxu")
+    name = options.name or ("mxu_axi" if (design.domain | parameters)["bus"] == "axi" else "mxu")
     where = options.output_file
     files = [where / file for file in (f"{name}.v", *bench.names(name))]
     with folder(where), reserve(*files) as outputs:
-        component = design.build(**given)
+        component = design.build(**parameters)
         cells = component.config.rows * component.config.columns
         if cells >= _MANY_CELLS:
             tell(f"note: simulators copy each of the {cells} processing elements, which takes minutes and gigabytes")
-        text = _export(options, component, name, given)
-        command = f"{_verilog_command(options, given)} --bench {options.bench} -o DIR"
+        text = _export(options, component, name, parameters)
+        command = f"{_verilog_command(options, parameters)} --bench {options.bench} -o DIR"
         export = Export(component, name, options.ports, options.clock_enable, command)
         for file, content in zip(files, [text, *bench.write(export)], strict=True):
             outputs.write_text(file, content)
@@ -243,10 +243,10 @@ def _check_bench(options: argparse.Namespace) -> None:
         raise ValueError("bench writes a core file and an instance itself: leave out --core and --template")
 
 
-def _verilog_command(options: argparse.Namespace, given: dict[str, Any]) -> str:
+def _verilog_command(options: argparse.Namespace, parameters: dict[str, Any]) -> str:
     """The command that writes the same Verilog: the design and the chosen options, without the paths of outputs."""
     words = ["openmxu", "verilog", options.design]
-    for name, value in given.items():
+    for name, value in parameters.items():
         words += [f"--{name}"] if value is True else [f"--{name}", str(value)]
     for name in ("name", "prefix"):
         if (value := getattr(options, name)) is not None:

@@ -51,5 +51,5 @@ def find_bench(kind: str) -> Bench:
         raise OSError("benches are written by openmxu_sim, which is not installed")
     if kind not in points:
         raise ValueError(f"bench must be one of {', '.join(sorted(points))}, not {kind!r}")
-    found: Bench = points[kind].load()
-    return found
+    bench: Bench = points[kind].load()
+    return bench

@@ -43,19 +43,19 @@ def enable_clock(text: str, top: str, memories: Collection[str] = ()) -> str:
         if re.search(rf"^  wire .*\\{enable}$", modules[name], re.MULTILINE):
             raise ValueError(f"clock_enable must be False for a design with a signal called {enable}, not True")
 
-    def change(found: re.Match[str]) -> str:
-        return _Enabled(enable, clocked, memories).module(found[0]) if found[1] in clocked else found[0]
+    def change(match: re.Match[str]) -> str:
+        return _Enabled(enable, clocked, memories).module(match[0]) if match[1] in clocked else match[0]
 
     return MODULE.sub(change, text)
 
 
 def _modules(text: str) -> dict[str, str]:
-    return {found[1]: found[0] for found in MODULE.finditer(text)}
+    return {match[1]: match[0] for match in MODULE.finditer(text)}
 
 
 def _clocked(modules: dict[str, str], memories: Collection[str]) -> set[str]:
     """Modules with something to enable, in themselves or in their instances."""
-    cells = {name: {found[1] for found in _CELL.finditer(module)} for name, module in modules.items()}
+    cells = {name: {match[1] for match in _CELL.finditer(module)} for name, module in modules.items()}
     clocked = {name for name in cells if "    connect \\CLK " in modules[name] or cells[name] & {*memories}}
     while more := {name for name in cells if cells[name] & clocked} - clocked:
         clocked |= more
@@ -81,34 +81,34 @@ class _Enabled:
         port = f"  wire width 1 input {len(PORT.findall(text))} \\{self._enable}"
         return f"{head}\n{port}\n{_CELL.sub(self._cell, body)}"
 
-    def _cell(self, found: re.Match[str]) -> str:
-        kind, name, body = found[1], found[2], found[3]
+    def _cell(self, match: re.Match[str]) -> str:
+        kind, name, body = match[1], match[2], match[3]
         if kind == _REGISTER:
             return f"  cell $dffe {name}\n    parameter \\EN_POLARITY 1\n{body}    connect \\EN \\{self._enable}\n  end"
         if kind in self._clocked:
             return f"  cell \\{kind} {name}\n{body}    connect \\{self._enable} \\{self._enable}\n  end"
         if kind in self._memories:
-            return self._gate(found[0], r"\w+_en")
+            return self._gate(match[0], r"\w+_en")
         if kind in _MEMORY:
-            return self._gate(found[0], "EN") if "parameter \\CLK_ENABLE 1\n" in body else found[0]
+            return self._gate(match[0], "EN") if "parameter \\CLK_ENABLE 1\n" in body else match[0]
         if "connect \\CLK " in body:
             raise ValueError("clock_enable must be False for a design with asynchronous resets, not True")
-        return found[0]
+        return match[0]
 
     def _gate(self, cell: str, ports: str) -> str:
         """The cell with these ports low while the enable is low; the new gates come before it."""
         known = len(self._gates)
         cell = re.sub(
             rf"^(    connect \\(?:{ports})) (.*)$",
-            lambda found: f"{found[1]} {_ITEM.sub(self._gated, found[2])}",
+            lambda match: f"{match[1]} {_ITEM.sub(self._gated, match[2])}",
             cell,
             flags=re.MULTILINE,
         )
         return "".join([*list(self._gates.values())[known:], cell])
 
-    def _gated(self, found: re.Match[str]) -> str:
+    def _gated(self, match: re.Match[str]) -> str:
         """A connected item, low while the enable is low: a slice bit by bit, as each may enable a part of a word."""
-        item, constant, wire, high, low = found.group(0, 1, 2, 3, 4)
+        item, constant, wire, high, low = match.group(0, 1, 2, 3, 4)
         if high is None:
             return self._wire(item, int(constant) if constant else self._widths[wire])
         bits = [self._wire(f"{wire} [{bit}]", 1) for bit in range(int(high), int(low or high) - 1, -1)]

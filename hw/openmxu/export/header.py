@@ -42,5 +42,5 @@ def _describe(component: Any, name: str) -> list[str]:
         values = (f"{field.name} {getattr(config, field.name)}" for field in dataclasses.fields(config))
         lines += textwrap.wrap(f"{name}: {', '.join(values)}.", _WIDTH)
     figures = ((*words, getattr(component, figure, None)) for figure, words in _FIGURES.items())
-    said = [f"{noun}: {count} {unit}{'s' * (count != 1)}." for noun, unit, count in figures if count is not None]
-    return [*lines, *([" ".join(said)] if said else [])]
+    sentences = [f"{noun}: {count} {unit}{'s' * (count != 1)}." for noun, unit, count in figures if count is not None]
+    return [*lines, *([" ".join(sentences)] if sentences else [])]

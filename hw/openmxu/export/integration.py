@@ -23,13 +23,13 @@ class _Port(NamedTuple):
 
 def to_template(component: Any, text: str, *, name: str, ports: str = "nested") -> str:
     """Verilog to copy from: a wire for each port, fields of payloads in comments, and the instance."""
-    found = _ports(component, text, name, ports)
+    pins = _ports(component, text, name, ports)
     wires = [
         f"wire {f'[{port.width - 1}:0] ' if port.width > 1 else ''}{port.name};  // {port.flow}"
         f"{port.fields and ': '}{port.fields}"
-        for port in found
+        for port in pins
     ]
-    connections = [f"  .{port.name}({port.name})" for port in found]
+    connections = [f"  .{port.name}({port.name})" for port in pins]
     return "\n".join([*wires, "", f"{name} {name}_0 (", ",\n".join(connections), ");", ""])
 
 
@@ -39,13 +39,13 @@ def to_vhdl_template(component: Any, text: str, *, name: str, ports: str = "flat
     Parameters are those of :func:`to_template`.
     """
     check_vhdl_name("name", name)
-    found = _ports(component, text, name, ports)
-    for port in found:
+    pins = _ports(component, text, name, ports)
+    for port in pins:
         if "__" in port.name:
             raise ValueError(f"ports must be 'flat' for a template in VHDL, which cannot name {port.name}")
         check_vhdl_name("port", port.name)
-    types = {port: f"std_logic_vector({port.width - 1} downto 0)" if port.width > 1 else "std_logic" for port in found}
-    declared = [f"      {port.name} : {'out' if port.flow == 'output' else 'in'} {types[port]}" for port in found]
+    types = {port: f"std_logic_vector({port.width - 1} downto 0)" if port.width > 1 else "std_logic" for port in pins}
+    declared = [f"      {port.name} : {'out' if port.flow == 'output' else 'in'} {types[port]}" for port in pins]
     return "\n".join(
         [
             "library ieee;",
@@ -61,11 +61,11 @@ def to_vhdl_template(component: Any, text: str, *, name: str, ports: str = "flat
             "    );",
             "  end component;",
             "",
-            *(f"  signal {port.name} : {types[port]};{port.fields and f'  -- {port.fields}'}" for port in found),
+            *(f"  signal {port.name} : {types[port]};{port.fields and f'  -- {port.fields}'}" for port in pins),
             "begin",
             f"  {name}_0 : {name}",
             "    port map (",
-            ",\n".join(f"      {port.name} => {port.name}" for port in found),
+            ",\n".join(f"      {port.name} => {port.name}" for port in pins),
             "    );",
             "end architecture;",
             "",
@@ -76,27 +76,27 @@ def to_vhdl_template(component: Any, text: str, *, name: str, ports: str = "flat
 def _ports(component: Any, text: str, name: str, ports: str) -> list[_Port]:
     """Clock, reset and clock enable, if the module has them, and the component's members."""
     header = text[text.rindex(f"\nmodule {name}(") :].partition(";")[0]
-    found = [
+    pins = [
         _Port(port, 1, "input") for port in ("clk", "rst", "clk_en", "aclken") if re.search(rf"[( ]{port}[,)]", header)
     ]
     for path, member, value in component.signature.flatten(component):
         flow = "output" if member.flow == Out else "input"
-        found.append(_Port(PORTS[ports].join(map(str, path)), len(Value.cast(value)), flow, _fields(member.shape)))
-    return found
+        pins.append(_Port(PORTS[ports].join(map(str, path)), len(Value.cast(value)), flow, _fields(member.shape)))
+    return pins
 
 
 def _fields(shape: Any) -> str:
     """Bit positions of a structure's fields, in words."""
     if not isinstance(shape, data.Layout):
         return ""
-    found = []
+    positions = []
     for name, field in shape:
         words = ""
         if isinstance(field.shape, data.ArrayLayout):
             words = f", {field.shape.length} words, the first lowest"
         high = field.offset + field.width - 1
-        found.append(f"[{f'{high}:' if field.width > 1 else ''}{field.offset}] {name}{words}")
-    return "; ".join(found)
+        positions.append(f"[{f'{high}:' if field.width > 1 else ''}{field.offset}] {name}{words}")
+    return "; ".join(positions)
 
 
 class CoreBench(NamedTuple):
@@ -116,7 +116,7 @@ def to_core(file: str, *, name: str, bench: CoreBench | None = None) -> str:
     texts = (
         {
             "sources": "\n".join(f"      - {source}" for source in bench.sources),
-            "data": "\n".join(f"      - {each}: {{copyto: {each}}}" for each in bench.data),
+            "data": "\n".join(f"      - {path}: {{copyto: {path}}}" for path in bench.data),
             "toplevel": bench.toplevel,
         }
         if bench

@@ -32,7 +32,7 @@ def _commit() -> list[str]:
     try:
         # Another project's repository may have this package in it.
         subprocess.run([*git, "ls-files", "--error-unmatch", __file__], capture_output=True, check=True)
-        said = subprocess.run(
+        result = subprocess.run(
             [*git, "describe", "--always", "--dirty= with changes", "--abbrev=10", "--exclude=*"],
             capture_output=True,
             check=True,
@@ -40,4 +40,4 @@ def _commit() -> list[str]:
         )
     except (OSError, subprocess.CalledProcessError):
         return []
-    return [f"commit {said.stdout.strip()}"]
+    return [f"commit {result.stdout.strip()}"]

@@ -33,7 +33,7 @@ def rename_modules(text: str, rename: Callable[[str], str]) -> str:
         renamed[name] = new
     return re.sub(
         r"^(module|  cell) \\(\S+)",
-        lambda found: f"{found[1]} \\{renamed.get(found[2], found[2])}",
+        lambda match: f"{match[1]} \\{renamed.get(match[2], match[2])}",
         text,
         flags=re.MULTILINE,
     )
@@ -41,7 +41,7 @@ def rename_modules(text: str, rename: Callable[[str], str]) -> str:
 
 def join_ports(text: str, name: str, joint: str) -> str:
     """Replace the two underscores in names of a module's ports by ``joint``."""
-    [module] = (found for found in MODULE.finditer(text) if found[1] == name)
+    [module] = (match for match in MODULE.finditer(text) if match[1] == name)
     ports = PORT.findall(module[0])
     joined = {port: port.replace("__", joint) for port in ports}
     if len({port.lower() for port in joined.values()}) < len(ports):
@@ -50,8 +50,8 @@ def join_ports(text: str, name: str, joint: str) -> str:
     taken = {port: f"{port}$inside" for port in set(joined.values()) - set(ports)}
     renamed = taken | joined
 
-    def rename(found: re.Match[str]) -> str:
-        return f"\\{renamed[found[1]]}" if found[1] in renamed else found[0]
+    def rename(match: re.Match[str]) -> str:
+        return f"\\{renamed[match[1]]}" if match[1] in renamed else match[0]
 
     body = re.sub(rf"{_OF_CELLS}|\\(\S+)", rename, module[0], flags=re.MULTILINE)
     return text[: module.start()] + body + text[module.end() :]
@@ -59,7 +59,7 @@ def join_ports(text: str, name: str, joint: str) -> str:
 
 def prune(text: str) -> str:
     """Leave out wires that nothing reads: other names for a signal, or for a field of it."""
-    return MODULE.sub(lambda found: _prune(found[0]), text)
+    return MODULE.sub(lambda match: _prune(match[0]), text)
 
 
 def _prune(module: str) -> str:
@@ -69,8 +69,8 @@ def _prune(module: str) -> str:
     driven = set(re.findall(r"^connect \\(\S+) ", module, re.MULTILINE))
     dead = driven - kept
 
-    def leave_out(found: re.Match[str]) -> str:
-        return "" if found[1] in dead else found[0]
+    def leave_out(match: re.Match[str]) -> str:
+        return "" if match[1] in dead else match[0]
 
     module = re.sub(r"^connect \\(\S+) .*\n\n?", leave_out, module, flags=re.MULTILINE)
     return re.sub(r"^(?:  attribute .*\n)*  wire .*\\(\S+)\n\n?", leave_out, module, flags=re.MULTILINE)

@@ -198,7 +198,7 @@ def to_verilog(
 
 def _check_apart(text: str, name: str, joint: str) -> None:
     """Refuse a module that is called like one of its ports; VHDL does not tell upper from lower case."""
-    [module] = (found[0] for found in MODULE.finditer(text) if found[1] == name)
+    [module] = (match[0] for match in MODULE.finditer(text) if match[1] == name)
     if name.lower() in {port.replace("__", joint).lower() for port in PORT.findall(module)}:
         raise ValueError(f"name must differ from the ports of its module, not {name!r}")
 
@@ -236,7 +236,7 @@ def _write_verilog(text: str) -> str:
     if done.code:
         raise RuntimeError(f"Yosys cannot write Verilog: {done.errors.strip()}")
     text = re.sub(
-        r"^module .*?^endmodule$", lambda found: _shorten(found[0]), done.output, flags=re.MULTILINE | re.DOTALL
+        r"^module .*?^endmodule$", lambda match: _shorten(match[0]), done.output, flags=re.MULTILINE | re.DOTALL
     )
     # Linters dislike a register that is declared with a value and assigned to.
     text = re.sub(r"^  reg (.*\] )?(\S+ ?) = (.*;)$", r"  reg \1\2;\n  initial \2 = \3", text, flags=re.MULTILINE)
@@ -253,13 +253,13 @@ def _shorten(module: str) -> str:
     same = dict(re.findall(r"^  assign (_\d+_) = (\\\S+ |[A-Za-z_]\w*);$", module, re.MULTILINE))
     module = re.sub(
         r"^  (?:wire .*?|assign )(_\d+_)(?: = .*)?;\n",
-        lambda found: "" if found[1] in same else found[0],
+        lambda match: "" if match[1] in same else match[0],
         module,
         flags=re.MULTILINE,
     )
 
-    def signal(found: re.Match[str]) -> str:
-        name = found[0]
+    def signal(match: re.Match[str]) -> str:
+        name = match[0]
         while name in same:
             name = same[name]
         return name

@@ -47,7 +47,7 @@ def _cone(bits: tuple[Bit, ...], drivers: Mapping[Bit, Cell]) -> set[Bit]:
         bit = waiting.pop()
         seen.add(bit)
         if bit in drivers:
-            waiting |= {each for each in _read(drivers[bit]) if each not in seen}
+            waiting |= {source for source in _read(drivers[bit]) if source not in seen}
     return seen
 
 

@@ -67,11 +67,11 @@ from openmxu.unit.status import COUNTERS, Status
 @cache
 def proofs() -> Mapping[str, Proof]:
     """All proofs, by name."""
-    found: dict[str, Proof] = {}
+    by_name: dict[str, Proof] = {}
     for component in _shipped():
         for proof in about(component):
-            found.setdefault(proof.name, proof)
-    return found
+            by_name.setdefault(proof.name, proof)
+    return by_name
 
 
 def controls() -> list[Control]:

@@ -183,12 +183,12 @@ class _Query:
             limit,
         )
 
-    def counterexample(self, found: Mapping[str, int], solver: str) -> Counterexample:
+    def counterexample(self, values: Mapping[str, int], solver: str) -> Counterexample:
         """The operands and result that were found, with the operation's result for the same operands."""
         # Variables that a solver leaves out may have any value.
-        operands = tuple(found.get(name, 0) for name in self._names)
+        operands = tuple(values.get(name, 0) for name in self._names)
         right = self._solve("", f"(and {self.relation} {self._equal(operands)})", solver, TIME_LIMIT)
-        return Counterexample(operands, found.get("result", 0), right.values["result"])
+        return Counterexample(operands, values.get("result", 0), right.values["result"])
 
     def _equal(self, operands: Sequence[int]) -> str:
         return " ".join(

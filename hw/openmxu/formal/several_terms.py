@@ -73,11 +73,11 @@ _CANONICAL = "(=> (= ((_ extract 30 23) x0) #xff) (or (= ((_ extract 22 0) x0) (
 
 def _fields(widths: Mapping[str, int], of: str) -> dict[str, str]:
     """Terms that extract the fields of a structure, the first one lowest."""
-    found, low = {}, 0
+    fields, low = {}, 0
     for name, width in widths.items():
-        found[name] = f"((_ extract {low + width - 1} {low}) {of})"
+        fields[name] = f"((_ extract {low + width - 1} {low}) {of})"
         low += width
-    return found
+    return fields
 
 
 def _concat(parts: Mapping[str, str]) -> str:
@@ -114,8 +114,8 @@ def products(terms: int) -> Operation:
         }
     infinite = [f"(and (either-infinite {pair}) (= (sign {pair}) #b{{}}))" for pair in pairs]
     parts["nan"] = f"(bit (or {' '.join(f'(undefined {pair})' for pair in pairs)}))"
-    parts["plus"] = f"(bit (or {' '.join(each.format(0) for each in infinite)}))"
-    parts["minus"] = f"(bit (or {' '.join(each.format(1) for each in infinite)}))"
+    parts["plus"] = f"(bit (or {' '.join(condition.format(0) for condition in infinite)}))"
+    parts["minus"] = f"(bit (or {' '.join(condition.format(1) for condition in infinite)}))"
     fields = _product_fields(terms)
     low = sum(fields.values()) - fields["largest"] - fields["counts"]  # these two are on top
     exact = f"(= ((_ extract {low - 1} 0) o) {_concat(parts)})"
@@ -130,10 +130,10 @@ def products(terms: int) -> Operation:
 
 
 def _product_fields(terms: int) -> dict[str, int]:
-    found: dict[str, int] = {}
+    widths: dict[str, int] = {}
     for i in range(terms):
-        found |= {f"exponent_{i}": 9, f"significand_{i}": 16, f"sign_{i}": 1, f"zero_{i}": 1}
-    return found | {"nan": 1, "plus": 1, "minus": 1, "largest": 9, "counts": 1}
+        widths |= {f"exponent_{i}": 9, f"significand_{i}": 16, f"sign_{i}": 1, f"zero_{i}": 1}
+    return widths | {"nan": 1, "plus": 1, "minus": 1, "largest": 9, "counts": 1}
 
 
 def _largest(fields: Mapping[str, str]) -> str:
@@ -152,10 +152,10 @@ def _known(widths: Mapping[str, int], of: str) -> str:
 
 
 def _window_fields(terms: int) -> dict[str, int]:
-    found = {"exponent": 9, "sign": 1, "infinite": 1, "nan": 1, "addend": 28}
+    widths = {"exponent": 9, "sign": 1, "infinite": 1, "nan": 1, "addend": 28}
     for i in range(terms):
-        found |= {f"term_{i}": 28, f"differs_{i}": 1}
-    return found
+        widths |= {f"term_{i}": 28, f"differs_{i}": 1}
+    return widths
 
 
 def aligned(terms: int) -> Operation:

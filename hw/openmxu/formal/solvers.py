@@ -52,6 +52,6 @@ def solve(text: str, solver: str, *, limit: float) -> Answer:
     if done.code:
         reason = "; ".join(done.last(1)) or f"exit code {done.code}"
         raise SolverError(f"{solver}: {reason}")
-    found = json.loads(done.output)
-    satisfiable = {"sat": True, "unsat": False}.get(found["answer"])
-    return Answer(satisfiable, {name: int(value, 16) for name, value in found["values"].items()})
+    reply = json.loads(done.output)
+    satisfiable = {"sat": True, "unsat": False}.get(reply["answer"])
+    return Answer(satisfiable, {name: int(value, 16) for name, value in reply["values"].items()})

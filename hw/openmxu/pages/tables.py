@@ -16,7 +16,7 @@ def escaped(text: str) -> str:
         return text
     line = inert(" ".join(text.split()))
     # Underscores within a word, as names of cells have them, are no markup.
-    return re.sub(r"[\\`*\[\]|~$]|(?<!\w)_+|_+(?!\w)", lambda match: "".join(f"\\{each}" for each in match[0]), line)
+    return re.sub(r"[\\`*\[\]|~$]|(?<!\w)_+|_+(?!\w)", lambda match: "".join(f"\\{char}" for char in match[0]), line)
 
 
 def inert(text: str) -> str:
@@ -33,8 +33,8 @@ def fenced(text: str) -> str:
 def reason(error: str) -> str:
     """The line of a failure with the reason: Yosys's own, or the last line."""
     lines = [line.strip() for line in error.splitlines() if line.strip()]
-    said = [line for line in lines if "ERROR" in line or "error:" in line]
-    return (said or lines or [""])[-1]
+    errors = [line for line in lines if "ERROR" in line or "error:" in line]
+    return (errors or lines or [""])[-1]
 
 
 def table(headings: Sequence[str], rows: Sequence[Sequence[str]], *, words: int = 1) -> str:

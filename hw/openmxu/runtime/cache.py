@@ -110,10 +110,10 @@ def _refuge() -> Path:
 def size_bound() -> int:
     """The most bytes that the cache may hold."""
     text = os.environ.get(_SIZE, "1G")
-    found = re.fullmatch(r"([0-9]{1,18})([KMG]?)", text, re.IGNORECASE)
-    if found is None:
+    match = re.fullmatch(r"([0-9]{1,18})([KMG]?)", text, re.IGNORECASE)
+    if match is None:
         raise ValueError(f"{_SIZE} must be a number of bytes, or a number followed by K, M or G, not {text!r}")
-    return int(found[1]) << _UNITS[found[2].upper()]
+    return int(match[1]) << _UNITS[match[2].upper()]
 
 
 def fetch(kind: str, key: str, make: Callable[[], bytes], *, worthy: Callable[[], bool] = lambda: True) -> bytes:
@@ -186,11 +186,11 @@ def clear(kind: str | None = None) -> Usage:
     if kind is not None:
         _check_kind(kind)
     _check_folder()
-    found = [entry for each in KINDS if kind in (None, each) for entry in _entries(each)]
-    for entry in found:
+    entries = [entry for name in KINDS if kind in (None, name) for entry in _entries(name)]
+    for entry in entries:
         entry.path.unlink(missing_ok=True)
     _sweep()
-    return _sum(found)
+    return _sum(entries)
 
 
 def _check_kind(kind: str) -> None:
@@ -342,15 +342,15 @@ def _sweep() -> None:
 
 def _entries(kind: str, suffix: str = "") -> list[_Entry]:
     """The entries of one kind: files whose names are a digest and ``suffix``."""
-    found = []
+    entries = []
     folder = directory() / kind
     with suppress(FileNotFoundError), os.scandir(folder) as files:
         for file in files:
             if re.fullmatch(f"[0-9a-f]{{64}}{suffix}", file.name) and file.is_file():
                 with suppress(FileNotFoundError):  # another process may delete it meanwhile
                     status = file.stat()
-                    found.append(_Entry(Path(file), status.st_size, status.st_mtime_ns))
-    return found
+                    entries.append(_Entry(Path(file), status.st_size, status.st_mtime_ns))
+    return entries
 
 
 def _sum(entries: list[_Entry]) -> Usage:

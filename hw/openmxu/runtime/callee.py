@@ -14,10 +14,10 @@ def main(module: str, function: str) -> None:
     """Call the function and write its result or error, as JSON, as the last line of standard output."""
     try:
         result = attrgetter(function)(import_module(module))(*json.load(sys.stdin))
-        said = {"result": asdict(result) if is_dataclass(result) and not isinstance(result, type) else result}
+        reply = {"result": asdict(result) if is_dataclass(result) and not isinstance(result, type) else result}
     except Exception as error:
-        said = {"error": str(error) or type(error).__name__}
-    print("\n" + json.dumps(said), flush=True)
+        reply = {"error": str(error) or type(error).__name__}
+    print("\n" + json.dumps(reply), flush=True)
 
 
 if __name__ == "__main__":

@@ -30,9 +30,9 @@ def extra_of(module: str) -> str:
     package = module.partition(".")[0]
     wanted = _DISTRIBUTIONS.get(package, package).replace("_", "-").lower()
     for line in requires("openmxu") or ():
-        found = re.fullmatch(r"([\w.-]+).*;.*\bextra *== *['\"](\w+)['\"].*", line)
-        if found is not None and found[1].replace("_", "-").lower() == wanted and found[2] != "all":
-            return found[2]
+        match = re.fullmatch(r"([\w.-]+).*;.*\bextra *== *['\"](\w+)['\"].*", line)
+        if match is not None and match[1].replace("_", "-").lower() == wanted and match[2] != "all":
+            return match[2]
     return "all"
 
 

@@ -77,7 +77,7 @@ def reserve(*paths: Path | str | None) -> Iterator["Outputs"]:
         places: dict[Path, _Place] = {}
         for path in (Path(path) for path in paths if path is not None):
             place = stack.enter_context(_opened(path))
-            if place.target is not None and place.target in [each.target for each in places.values()]:
+            if place.target is not None and place.target in [other.target for other in places.values()]:
                 raise ValueError(f"outputs must be different files, not two times {path}")
             places[path] = place
         outputs = Outputs(places)
@@ -127,9 +127,9 @@ class Outputs:
 def folder(path: Path) -> Iterator[Path]:
     """A folder for outputs, made with its parents if missing; new folders that stay empty are removed afterwards."""
     with ExitStack() as stack:
-        for each in (*reversed(path.parents), path):
-            if not os.path.lexists(each):
-                stack.enter_context(vacant(each))
+        for directory in (*reversed(path.parents), path):
+            if not os.path.lexists(directory):
+                stack.enter_context(vacant(directory))
         try:
             path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -263,12 +263,12 @@ def _descriptor(path: Path) -> int | None:
     The kernel shows it as a link to a file, which a shell may have opened to append to, or to what has no name.
     """
     for _ in range(_MOST_LINKS):
-        place = Path(os.path.realpath(path.parent), path.name)
-        if place.parent == Path("/proc", str(os.getpid()), "fd") and path.name.isdecimal():
+        link = Path(os.path.realpath(path.parent), path.name)
+        if link.parent == Path("/proc", str(os.getpid()), "fd") and path.name.isdecimal():
             return int(path.name)
-        if not place.is_symlink():
+        if not link.is_symlink():
             return None
-        path = place.parent / os.readlink(place)
+        path = link.parent / os.readlink(link)
     return None
 
 

@@ -122,10 +122,10 @@ def call(
     if done.code:
         reason = "; ".join(done.last(1)) or "for want of memory perhaps"
         raise RuntimeError(f"{what} died with exit code {done.code}: {reason}")
-    said = json.loads(done.output.splitlines()[-1])
-    if "error" in said:
-        raise RuntimeError(said["error"])
-    return said["result"]
+    reply = json.loads(done.output.splitlines()[-1])
+    if "error" in reply:
+        raise RuntimeError(reply["error"])
+    return reply["result"]
 
 
 @contextmanager
@@ -353,10 +353,10 @@ def _lock(path: Path) -> int:
         handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
         stack.callback(os.close, handle)
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        found = os.fstat(handle)
-        if not os.path.samestat(found, os.lstat(path)):
+        status = os.fstat(handle)
+        if not os.path.samestat(status, os.lstat(path)):
             raise FileNotFoundError(path)
-        if found.st_uid != os.getuid():
+        if status.st_uid != os.getuid():
             raise PermissionError(path)
         stack.pop_all()
         return handle

@@ -39,14 +39,14 @@ class Sources:
         # Not imported above: until signals are handled, which comes right after, Ctrl-C would show a traceback.
         import hashlib  # noqa: PLC0415
 
-        found = hashlib.sha256()
+        digest = hashlib.sha256()
         for path in self._states:
             name = path.removeprefix(self._folders[0])
             if not name.removeprefix("/").startswith(without):
                 with open(path, "rb") as file:
                     content = file.read()
-                found.update(f"{name}:{len(content)}:".encode() + content)
-        return found.hexdigest()
+                digest.update(f"{name}:{len(content)}:".encode() + content)
+        return digest.hexdigest()
 
     def digest(self, without: tuple[str, ...] = ()) -> str | None:
         """A digest of the files; ``None`` if they have changed, or if there are none, as in an archive."""
@@ -84,13 +84,13 @@ class Sources:
 
 def digest_all(sources: Iterable[Sources]) -> str | None:
     """A digest of several packages; see :meth:`Sources.digest`."""
-    digests = [each.digest() for each in sources]
+    digests = [package.digest() for package in sources]
     return None if None in digests else " ".join(map(str, digests))
 
 
 def still_all(sources: Iterable[Sources]) -> bool:
     """Whether several packages are unchanged; see :meth:`Sources.still`."""
-    return all(each.still() for each in sources)
+    return all(package.still() for package in sources)
 
 
 def _is_as_written(name: str) -> bool:

@@ -79,7 +79,7 @@ def kill_descendants(token: str) -> None:
 
 def _kill_marked(token: bytes) -> bool:
     """Kill the marked processes that one pass finds; whether there was any."""
-    found = False
+    has_marked = False
     for name in os.listdir("/proc"):
         if not name.isdecimal():
             continue
@@ -88,15 +88,15 @@ def _kill_marked(token: bytes) -> bool:
             handle = os.pidfd_open(int(name))
             try:
                 with open(f"/proc/{name}/environ", "rb") as file:
-                    variables = dict(each.partition(b"=")[::2] for each in file.read().split(b"\0"))
-                if any(each.startswith(token) for each in variables.get(ANCESTORS.encode(), b"").split(b":")):
+                    variables = dict(entry.partition(b"=")[::2] for entry in file.read().split(b"\0"))
+                if any(entry.startswith(token) for entry in variables.get(ANCESTORS.encode(), b"").split(b":")):
                     signal.pidfd_send_signal(handle, signal.SIGKILL)
-                    found = True
+                    has_marked = True
             finally:
                 os.close(handle)
         except OSError:  # ended, or somebody else's
             continue
-    return found
+    return has_marked
 
 
 def remove(path: str) -> None:

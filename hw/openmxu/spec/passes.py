@@ -63,9 +63,9 @@ def find_precision(precision: object) -> str:
     """
     name = getattr(precision, "name", precision)
     if isinstance(name, str):
-        found = ALIASES.get(name.lower(), name.lower())
-        if found in PASSES:
-            return found
+        key = ALIASES.get(name.lower(), name.lower())
+        if key in PASSES:
+            return key
     raise ValueError(
         f"precision must be {', '.join(map(repr, PASSES))}, or what JAX or PyTorch call it, not {precision!r}"
     )

@@ -65,10 +65,10 @@ def shares(config: MxuConfig, n: int, units: int) -> list[range]:
     Units without work are left out. The numbers of tiles differ by one at most.
     """
     cut = _cut(n, config.columns)
-    each, more = divmod(len(cut), units)
+    share, more = divmod(len(cut), units)
     ends = [0]
     for unit in range(min(units, len(cut))):
-        ends.append(ends[-1] + each + (unit < more))
+        ends.append(ends[-1] + share + (unit < more))
     return [range(cut[start].start, cut[stop - 1].stop) for start, stop in pairwise(ends)]
 
 

@@ -123,17 +123,17 @@ class _Pair:
     def _patterns(self) -> tuple[dict[Bit, int], dict[Bit, int]]:
         """Values of all bits in both copies, in random states that satisfy the guards."""
         draw = partial(self._random.getrandbits, _PATTERNS)
-        given = {bit: draw() for bit in [*self._given, *self._registers]}
+        values = {bit: draw() for bit in [*self._given, *self._registers]}
         for guards in self.guards.values():
             rare = draw() & draw()  # states in which none of many guards is active
-            given |= {guard: given[guard] & ~rare if value else given[guard] | rare for guard, value in guards}
-        left: dict[Bit, int] = {"0": 0, "x": 0, "1": -1} | given | {self._switch: 0}
+            values |= {guard: values[guard] & ~rare if value else values[guard] | rare for guard, value in guards}
+        left: dict[Bit, int] = {"0": 0, "x": 0, "1": -1} | values | {self._switch: 0}
         right = left | {self._switch: -1}
         for register, guards in self.guards.items():
             free = draw()
             for guard, value in guards:
-                free &= ~_when(given[guard], value)
-            right[register] = given[register] ^ free
+                free &= ~_when(values[guard], value)
+            right[register] = values[register] ^ free
         for bits in (left, right):
             for kind, sources, output in self._gates:
                 bits[output] = GATES[kind][2](*[bits[source] for source in sources])

@@ -52,13 +52,13 @@ def read_netlist(text: str, top: str) -> Netlist:
     def ports(direction: str) -> dict[str, tuple[Bit, ...]]:
         return {name: tuple(port["bits"]) for name, port in module["ports"].items() if port["direction"] == direction}
 
-    def cell(name: str, found: Mapping[str, Any]) -> Cell:
-        directions = found.get("port_directions", {})
+    def cell(name: str, entry: Mapping[str, Any]) -> Cell:
+        directions = entry.get("port_directions", {})
         return Cell(
             name,
-            found["type"],
-            found["parameters"],
-            {port: tuple(bits) for port, bits in found["connections"].items()},
+            entry["type"],
+            entry["parameters"],
+            {port: tuple(bits) for port, bits in entry["connections"].items()},
             frozenset(port for port, direction in directions.items() if direction == "input"),
         )
 
@@ -68,7 +68,7 @@ def read_netlist(text: str, top: str) -> Netlist:
         ports("input"),
         ports("output"),
         # Flattening leaves notes about the former hierarchy.
-        tuple(cell(name, found) for name, found in module["cells"].items() if found["type"] != "$scopeinfo"),
+        tuple(cell(name, entry) for name, entry in module["cells"].items() if entry["type"] != "$scopeinfo"),
         {name: tuple(net["bits"]) for name, net in nets.items()},
         {name: net["attributes"]["init"] for name, net in nets.items() if "init" in net["attributes"]},
     )

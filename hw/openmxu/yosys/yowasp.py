@@ -57,8 +57,8 @@ def command(tool: str) -> list[str]:
     if tool in PYTHON:
         return [sys.executable, "-P", "-m", ".".join(PYTHON[tool])]
     module, function = TOOLS[tool]
-    place = f"import os, sys; os.environ.setdefault({_FOLDER!r}, {str(folder())!r})"
-    return [sys.executable, "-P", "-c", f"{place}; import {module} as tool; sys.exit(tool.{function}(sys.argv[1:]))"]
+    setup = f"import os, sys; os.environ.setdefault({_FOLDER!r}, {str(folder())!r})"
+    return [sys.executable, "-P", "-c", f"{setup}; import {module} as tool; sys.exit(tool.{function}(sys.argv[1:]))"]
 
 
 def package(tool: str) -> str:
@@ -84,14 +84,14 @@ def prepare(tool: str, tell: Callable[[str], None]) -> None:
     """
     if tool in PYTHON:
         return
-    place = _place(tool)
-    if _is_whole(place):
+    path = _place(tool)
+    if _is_whole(path):
         return
     with lock(folder() / "locks" / package(tool), what=f"compiles {tool} for this machine"):
-        if _is_whole(place):
+        if _is_whole(path):
             return
         tell(f"compiling {tool} for this machine (once, up to a minute)")
-        _compile(tool, place)
+        _compile(tool, path)
 
 
 def run(tool: str, arguments: Sequence[str], directory: Path, tell: Callable[[str], None]) -> None:
@@ -102,8 +102,8 @@ def run(tool: str, arguments: Sequence[str], directory: Path, tell: Callable[[st
     if done.code:
         # Yosys with -q writes a failed assertion of its own only to its log.
         others = [directory / name for option, name in pairwise(arguments) if option == "-l"]
-        said = "".join(path.read_text(errors="replace") for path in others if path.exists())
-        raise RuntimeError(f"{tool} failed with exit code {done.code}:\n{last_lines(log, said)}")
+        text = "".join(path.read_text(errors="replace") for path in others if path.exists())
+        raise RuntimeError(f"{tool} failed with exit code {done.code}:\n{last_lines(log, text)}")
 
 
 def last_lines(log: Path, messages: str = "") -> str:
@@ -129,17 +129,17 @@ def _place(tool: str) -> Path:
 
 def folder() -> Path:
     """The folder of the packages' compiled tools."""
-    if found := os.environ.get(_FOLDER):
-        return Path(found)
+    if path := os.environ.get(_FOLDER):
+        return Path(path)
     from platformdirs import user_cache_dir  # noqa: PLC0415  # comes with the tools
 
     return kept.for_tools(Path(user_cache_dir("YoWASP", appauthor=False)))
 
 
-def _is_whole(place: Path) -> bool:
+def _is_whole(relative: Path) -> bool:
     """Whether a compiled tool is there, unchanged since it was compiled."""
-    file = folder() / place
-    for path in (folder(), *(folder() / each for each in place.parents), file):
+    file = folder() / relative
+    for path in (folder(), *(folder() / parent for parent in relative.parents), file):
         if path.exists():
             kept.check_ours(path)
     try:
@@ -160,7 +160,7 @@ def _digest(file: Path, size: int, time: int) -> str:
         return hashlib.file_digest(content, "sha256").hexdigest()
 
 
-def _compile(tool: str, place: Path) -> None:
+def _compile(tool: str, relative: Path) -> None:
     with process.workspace() as work:
         done = process.run(
             [*command(tool), "--version"],
@@ -168,11 +168,11 @@ def _compile(tool: str, place: Path) -> None:
             limit=_LIMIT,
             environment=os.environ | {_FOLDER: str(work)},
         )
-        made = work / place
+        made = work / relative
         if not made.is_file():
             reason = "; ".join(done.last(1)) or f"exit code {done.code}"
             raise OSError(f"{tool} of {package(tool)} cannot be compiled for this machine: {reason}")
-        target = folder() / place
+        target = folder() / relative
         target.parent.mkdir(parents=True, exist_ok=True)
         content = made.read_bytes()
         write_bytes(target, content)

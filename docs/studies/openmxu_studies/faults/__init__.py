@@ -101,13 +101,13 @@ def try_class(chosen: FaultClass, *, count: int, first: int = 0) -> Tally:
         what = f"the batch of faults {start} to {stop - 1}, {chosen.module},"
         try:
             with process.workspace() as folder:
-                found = process.call(run_batch, chosen.module, start, stop, str(folder), what=what, limit=chosen.limit)
+                report = process.call(run_batch, chosen.module, start, stop, str(folder), what=what, limit=chosen.limit)
         except process.TimeLimitError as error:  # which of them it was is not known: all count
-            found = {"counts": {HANG: stop - start}, "shown": [str(error)]}
+            report = {"counts": {HANG: stop - start}, "shown": [str(error)]}
         except RuntimeError as error:
-            found = {"counts": {LOST: stop - start}, "shown": [str(error)]}
-        counts.update(found["counts"])
-        shown += found["shown"]
+            report = {"counts": {LOST: stop - start}, "shown": [str(error)]}
+        counts.update(report["counts"])
+        shown += report["shown"]
     return Tally(dict(counts), tuple(shown))
 
 
@@ -122,12 +122,12 @@ def run_batch(module: str, start: int, stop: int, folder: str) -> dict[str, obje
     logging.disable()  # thousands of notes
     try:
         for seed in range(start, stop):
-            place = Path(folder, str(seed))
-            place.mkdir()
-            outcome, said = trial(seed, place)
+            path = Path(folder, str(seed))
+            path.mkdir()
+            outcome, text = trial(seed, path)
             counts[outcome] += 1
             if outcome != SURVIVED and len(shown) < _SHOWN:
-                shown.append(f"seed {seed}: {outcome}: {said}")
+                shown.append(f"seed {seed}: {outcome}: {text}")
     finally:
         logging.disable(before)
     return {"counts": dict(counts), "shown": shown}

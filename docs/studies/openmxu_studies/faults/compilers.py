@@ -45,7 +45,7 @@ def trial(seed: int, folder: Path) -> tuple[str, str]:
     program = program.replace("{change}", _lie(random))
     (folder / "cc").write_text(f"#!/bin/sh\n{program}\n")
     (folder / "cc").chmod(0o755)
-    said = f"{name}: {program.strip()}"
+    text = f"{name}: {program.strip()}"
     try:
         for compiler in ("bad", "good"):
             cache._kept.clear()
@@ -54,16 +54,16 @@ def trial(seed: int, folder: Path) -> tuple[str, str]:
                 native._LIMIT = native._ANSWER_LIMIT = 300.0
                 del os.environ["CC"]
             try:
-                found = product.by("compiled")
+                bits = product.by("compiled")
             except (CompilationError, RuntimeError) as error:
                 if compiler == "good" or "\n" in str(error):
-                    return LOST, f"{said}: {compiler}: {error!r}"
+                    return LOST, f"{text}: {compiler}: {error!r}"
                 continue
-            if found != product.right:
-                return WRONG, f"{said}: {compiler}"
+            if bits != product.right:
+                return WRONG, f"{text}: {compiler}"
     except Exception as error:
-        return LOST, f"{said}: {error!r}"
-    return SURVIVED, said
+        return LOST, f"{text}: {error!r}"
+    return SURVIVED, text
 
 
 def _lie(random: Random) -> str:

@@ -47,9 +47,9 @@ class Copy:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        for package, place in ((openmxu, "hw/openmxu"), (openmxu_sim, "sim/openmxu_sim")):
+        for package, path in ((openmxu, "hw/openmxu"), (openmxu_sim, "sim/openmxu_sim")):
             shutil.copytree(
-                Path(str(package.__file__)).parent, folder / place, ignore=shutil.ignore_patterns("__pycache__")
+                Path(str(package.__file__)).parent, folder / path, ignore=shutil.ignore_patterns("__pycache__")
             )
 
     def change(self, edit: Edit, *, back: bool = False) -> None:
@@ -123,12 +123,12 @@ def references(random: Random, folder: Path) -> tuple[Product, dict[Edit | None,
         copy.change(edit)
     for _ in range(_DRAWS):
         product = Product(random)
-        found: dict[Edit | None, bytes | str] = {None: product.right}
+        results: dict[Edit | None, bytes | str] = {None: product.right}
         for copy, edit in zip(copies, EDITS, strict=True):
-            found[edit] = copy.multiply(product, copy.folder / "cache")
-        if not all(isinstance(bits, bytes) for bits in found.values()):
-            raise ValueError(f"versions must give bits, not {found}")
-        if len(set(found.values())) == len(found):
-            _known.append((product, found))
+            results[edit] = copy.multiply(product, copy.folder / "cache")
+        if not all(isinstance(bits, bytes) for bits in results.values()):
+            raise ValueError(f"versions must give bits, not {results}")
+        if len(set(results.values())) == len(results):
+            _known.append((product, results))
             return _known[0]
     raise ValueError(f"one of {_DRAWS} products must tell all versions apart")

@@ -11,25 +11,25 @@ def damage_content(data: bytes, random: Random) -> bytes:
     """Return damaged bytes."""
     if not data:
         return random.randbytes(random.randrange(1, 64))
-    place = random.randrange(len(data))
+    position = random.randrange(len(data))
 
     def flipped() -> bytes:
-        found = bytearray(data)
+        content = bytearray(data)
         for _ in range(random.choice((1, 1, 1, 2, 8))):
-            found[random.randrange(len(found))] ^= 1 << random.randrange(8)
-        return bytes(found)
+            content[random.randrange(len(content))] ^= 1 << random.randrange(8)
+        return bytes(content)
 
     kinds: list[Callable[[], bytes]] = [
         flipped,
         flipped,
-        lambda: data[:place],
-        lambda: data[place:],
-        lambda: data + random.randbytes(place % 50 + 1),
+        lambda: data[:position],
+        lambda: data[position:],
+        lambda: data + random.randbytes(position % 50 + 1),
         lambda: b"",
         lambda: bytes(len(data)),
         lambda: random.randbytes(len(data)),
-        lambda: data[:place] + random.randbytes(min(16, len(data) - place)) + data[place + 16 :],
-        lambda: data[:place] + data[: len(data) - place],
+        lambda: data[:position] + random.randbytes(min(16, len(data) - position)) + data[position + 16 :],
+        lambda: data[:position] + data[: len(data) - position],
         lambda: data * 2,
     ]
     return random.choice(kinds)()

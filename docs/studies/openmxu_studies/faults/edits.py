@@ -21,7 +21,7 @@ def trial(seed: int, folder: Path) -> tuple[str, str]:
     product, right = references(random, folder)
     edit, imports = random.choice(EDITS), random.sample(_IMPORTS, random.randrange(len(_IMPORTS) + 1))
     from_edited, taken_back = random.random() < 0.5, random.random() < 0.3
-    said = f"{edit}, edited first: {from_edited}, taken back: {taken_back}, imported: {imports}"
+    text = f"{edit}, edited first: {from_edited}, taken back: {taken_back}, imported: {imports}"
     copy, cache = Copy(folder / "copy"), folder / "cache"
     if from_edited:
         copy.change(edit)
@@ -30,14 +30,14 @@ def trial(seed: int, folder: Path) -> tuple[str, str]:
     copy.change(edit, back=from_edited)
     if taken_back:
         copy.change(edit, back=not from_edited)
-    found = process.answer()
-    if found not in (right[edit], right[None]):
-        return (LOST if isinstance(found, str) else WRONG), f"{said}: {found!r}"
+    answer = process.answer()
+    if answer not in (right[edit], right[None]):
+        return (LOST if isinstance(answer, str) else WRONG), f"{text}: {answer!r}"
     now = edit if from_edited == taken_back else None
     for version in (now, edit if now is None else None):
         if version != now:
             copy.change(edit, back=version is None)
-        found = copy.multiply(product, cache)
-        if found != right[version]:
-            return (LOST if isinstance(found, str) else WRONG), f"{said}: {found!r} afterwards"
-    return SURVIVED, said
+        answer = copy.multiply(product, cache)
+        if answer != right[version]:
+            return (LOST if isinstance(answer, str) else WRONG), f"{text}: {answer!r} afterwards"
+    return SURVIVED, text

@@ -24,9 +24,9 @@ def trial(seed: int, folder: Path) -> tuple[str, str]:
     for _ in range(2):
         for (kind, key), content in wanted.items():
             try:
-                found = cache.fetch(kind, key, lambda content=content: content)  # type: ignore[misc]
+                entry = cache.fetch(kind, key, lambda content=content: content)  # type: ignore[misc]
             except Exception as error:
                 return LOST, f"{done}: {error!r}"
-            if found != content:
+            if entry != content:
                 return WRONG, done
     return SURVIVED, done

@@ -34,14 +34,14 @@ def _matrix(random: Random, folder: Path) -> tuple[str, str]:
     np.save(folder / "B.npy", b)
     names = [str(folder / name) for name in ("A.npy", "B.npy", "C.npy")]
     try:
-        said = call(["matmul", *names[:2], "-o", names[2], "--rows", "2", "--columns", "2", "--engine", "golden"])
+        result = call(["matmul", *names[:2], "-o", names[2], "--rows", "2", "--columns", "2", "--engine", "golden"])
     except Exception as error:
         return LOST, f"{damaged!r}: {error!r}"
-    if not said.is_clear or (said.code == 0) != Path(names[2]).exists():
-        return LOST, f"{damaged!r}: {said}"
-    if said.code != 0:
-        return SURVIVED, said.errors[0]
-    found = np.load(names[2])
+    if not result.is_clear or (result.code == 0) != Path(names[2]).exists():
+        return LOST, f"{damaged!r}: {result}"
+    if result.code != 0:
+        return SURVIVED, result.errors[0]
+    product = np.load(names[2])
     try:
         left = np.load(names[0], allow_pickle=False)
     except Exception as error:
@@ -49,7 +49,7 @@ def _matrix(random: Random, folder: Path) -> tuple[str, str]:
     if left.dtype != np.float32:
         return SURVIVED, f"another dtype, {left.dtype}"
     right = golden.matmul(left, b, rows=2)
-    return (SURVIVED if found.tobytes() == right.tobytes() else WRONG), repr(damaged)
+    return (SURVIVED if product.tobytes() == right.tobytes() else WRONG), repr(damaged)
 
 
 def _library(random: Random, folder: Path) -> tuple[str, str]:
@@ -101,7 +101,7 @@ def _report(random: Random, folder: Path) -> tuple[str, str]:
     damaged = damage_content(text.encode(), random) if random.random() < 0.7 else text.encode()
     (folder / "area.json").write_bytes(damaged)
     try:
-        said = call(["area", "--explain", "adder fp32", "-o", str(folder)])
+        result = call(["area", "--explain", "adder fp32", "-o", str(folder)])
     except Exception as error:
         return LOST, f"{damaged!r}: {error!r}"
-    return (SURVIVED if said.is_clear else LOST), f"{damaged!r}: {said}"
+    return (SURVIVED if result.is_clear else LOST), f"{damaged!r}: {result}"

@@ -54,17 +54,17 @@ def trial(seed: int, folder: Path) -> tuple[str, str]:
     outputs = {word for word in arguments.split() if word.startswith("out/")}
     work = _prepare(folder, product, outputs)
     ending = _end(folder, arguments.split(), seconds, number)
-    said = f"{name}, {number.name} after {seconds:.2f} s: {ending}"
+    text = f"{name}, {number.name} after {seconds:.2f} s: {ending}"
     fate = _judge(ending, work, outputs)
     if fate != SURVIVED:
-        return fate, said
+        return fate, text
     if name in ("compiled", "pysim", "golden", "model", "icarus", "verilator") and random.random() < 0.5:
         after = _end(folder, [*arguments.split(), "--subnormals", product.mode], 300.0, signal.SIGKILL)
         if after.code != 0:
-            return LOST, f"{said}, then {after}"
+            return LOST, f"{text}, then {after}"
         if np.load(work / "out" / "C.npy").tobytes() != product.right:
-            return WRONG, said
-    return SURVIVED, said
+            return WRONG, text
+    return SURVIVED, text
 
 
 def _hear_signals() -> None:
@@ -76,8 +76,8 @@ def _hear_signals() -> None:
 
 def _prepare(folder: Path, product: Product, outputs: set[str]) -> Path:
     """Make the folder that a command runs in, with its matrices, and old files in place of its outputs."""
-    for each in ("tmp", "cache", "work/out"):
-        (folder / each).mkdir(parents=True)
+    for name in ("tmp", "cache", "work/out"):
+        (folder / name).mkdir(parents=True)
     work = folder / "work"
     np.save(work / "A.npy", product.a)
     np.save(work / "B.npy", product.b)

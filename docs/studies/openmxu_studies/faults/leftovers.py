@@ -30,26 +30,26 @@ class Ending:
 
 def processes(marker: str) -> dict[int, str]:
     """Return numbers and command lines of the processes that carry the marker in their environment."""
-    found = {}
+    commands = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdecimal():
             try:
                 if f"{MARKER}={marker}".encode() in (entry / "environ").read_bytes().split(b"\0"):
                     words = (entry / "cmdline").read_bytes().decode(errors="replace").split("\0")
-                    found[int(entry.name)] = " ".join(words).strip()[:200]
+                    commands[int(entry.name)] = " ".join(words).strip()[:200]
             except OSError:  # ended, or somebody else's
                 continue
-    return found
+    return commands
 
 
 def leftovers(marker: str, folder: Path, *, patience: float = 1.0) -> list[str]:
     """Return processes that carry the marker and entries of a folder, a line each, that do not go away."""
     limit = time.monotonic() + patience
     while True:
-        found = [f"process {number}: {command}" for number, command in processes(marker).items()]
-        found += [f"file {entry.name}" for entry in folder.iterdir()]
-        if not found or time.monotonic() > limit:
-            return found
+        lines = [f"process {number}: {command}" for number, command in processes(marker).items()]
+        lines += [f"file {entry.name}" for entry in folder.iterdir()]
+        if not lines or time.monotonic() > limit:
+            return lines
         time.sleep(0.02)
 
 

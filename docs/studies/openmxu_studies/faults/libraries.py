@@ -32,12 +32,12 @@ def trial(seed: int, folder: Path) -> tuple[str, str]:
         path.chmod(0o600)
     paths = [folder / name for name in sorted(_warm[product.mode])]
     chosen = random.choice(paths)
-    said = f"{chosen.parent.name} {damage_entry(chosen, paths, random)}"
+    text = f"{chosen.parent.name} {damage_entry(chosen, paths, random)}"
     _forget()
     try:
-        return (SURVIVED if product.by("compiled") == product.right else WRONG), said
+        return (SURVIVED if product.by("compiled") == product.right else WRONG), text
     except Exception as error:
-        return LOST, f"{said}: {error!r}"
+        return LOST, f"{text}: {error!r}"
 
 
 def _forget() -> None:

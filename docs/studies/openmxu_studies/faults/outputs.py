@@ -40,10 +40,10 @@ def trial(seed: int, folder: Path) -> tuple[str, str]:
     options = f"--rows 2 --columns 2 --engine golden --subnormals {product.mode}".split()
     try:
         with _size_limit(size):
-            said = call(["matmul", *operands, "-o", str(target), *options])
+            result = call(["matmul", *operands, "-o", str(target), *options])
     except Exception as error:
         return LOST, f"{name}: {error!r}"
-    fate, what = _judge(said, folder, target, before, product.right)
+    fate, what = _judge(result, folder, target, before, product.right)
     return fate, f"{name}: {what}"
 
 
@@ -60,14 +60,14 @@ def _size_limit(size: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
-def _judge(said: Said, folder: Path, target: Path, before: dict[Path, bytes], right: bytes) -> tuple[str, str]:
-    what = f"exit code {said.code}"
-    if not said.is_clear:
+def _judge(result: Said, folder: Path, target: Path, before: dict[Path, bytes], right: bytes) -> tuple[str, str]:
+    what = f"exit code {result.code}"
+    if not result.is_clear:
         return LOST, f"{what}, more than a line"
     after = {path for path in folder.rglob("*") if path.is_file() and not path.is_symlink()}
     if any(path.name.startswith(".") for path in after - before.keys()):
         return LEFTOVER, what
-    if said.code == 0:
+    if result.code == 0:
         if not target.is_file():  # a device took it
             return SURVIVED, what
         return (SURVIVED if np.load(target).tobytes() == right else WRONG), what

@@ -20,5 +20,5 @@ class Product:
 
     def by(self, engine: str) -> bytes:
         """Return the result's bits on an engine."""
-        found = matmul(self.a, self.b, rows=2, columns=2, subnormals=self.mode, engine=engine)
-        return np.ascontiguousarray(found).tobytes()
+        result = matmul(self.a, self.b, rows=2, columns=2, subnormals=self.mode, engine=engine)
+        return np.ascontiguousarray(result).tobytes()

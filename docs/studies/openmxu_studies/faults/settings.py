@@ -29,15 +29,15 @@ def trial(seed: int, folder: Path) -> tuple[str, str]:
     library.fegetenv(during)
     during[_MXCSR] = during[_MXCSR] & ~0xE040 | random.randrange(4) << 13 | random.choice((0, 0x40, 0x8000, 0x8040))
     wanted = during[_MXCSR]
-    said = f"{engine}, {product.mode}, MXCSR {wanted:04x}"
+    text = f"{engine}, {product.mode}, MXCSR {wanted:04x}"
     library.fesetenv(during)
     try:
-        found = product.by(engine)
+        bits = product.by(engine)
         library.fegetenv(during)
     except Exception as error:
-        return LOST, f"{said}: {error!r}"
+        return LOST, f"{text}: {error!r}"
     finally:
         library.fesetenv(before)
     if during[_MXCSR] & ~0x3F != wanted & ~0x3F:
-        return LOST, f"{said}: left as {during[_MXCSR]:04x}"
-    return (SURVIVED if found == product.right else WRONG), said
+        return LOST, f"{text}: left as {during[_MXCSR]:04x}"
+    return (SURVIVED if bits == product.right else WRONG), text

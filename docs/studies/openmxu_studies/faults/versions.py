@@ -17,9 +17,9 @@ def trial(seed: int, folder: Path) -> tuple[str, str]:
     versions = [None, edit, *random.choices((None, edit), k=random.randrange(2))]
     random.shuffle(versions)
     started = [(version, copies[version].start(product, folder / "cache")) for version in versions]
-    found = [(version, process.answer()) for version, process in started]
-    found += [(version, copy.multiply(product, folder / "cache")) for version, copy in copies.items()]
-    for version, bits in found:
+    results = [(version, process.answer()) for version, process in started]
+    results += [(version, copy.multiply(product, folder / "cache")) for version, copy in copies.items()]
+    for version, bits in results:
         if bits != right[version]:
             return (LOST if isinstance(bits, str) else WRONG), f"{version}: {bits!r}"
     return SURVIVED, str(edit)

@@ -45,19 +45,19 @@ class Pretrained:
     def of_json(cls, text: str) -> "Pretrained":
         """Return the findings that :meth:`to_json` wrote."""
         fields = json.loads(text)
-        return cls(**fields | {"findings": tuple(Finding(**each) for each in fields["findings"])})
+        return cls(**fields | {"findings": tuple(Finding(**finding) for finding in fields["findings"])})
 
 
-def to_markdown(found: Pretrained) -> str:
+def to_markdown(report: Pretrained) -> str:
     """Return a table for each network."""
     lines = [
-        f"`openmxu study pretrained{' --full' * found.full}{f' --terms {found.terms}' * (found.terms > 1)}`, "
-        f"{found.date}, {found.machine}.",
+        f"`openmxu study pretrained{' --full' * report.full}{f' --terms {report.terms}' * (report.terms > 1)}`, "
+        f"{report.date}, {report.machine}.",
         "",
-        *(f"- {tool_version(name, version)}" for name, version in found.tools.items()),
+        *(f"- {tool_version(name, version)}" for name, version in report.tools.items()),
     ]
-    for name in dict.fromkeys(each.network for each in found.findings):
-        rows = [each for each in found.findings if each.network == name]
+    for name in dict.fromkeys(finding.network for finding in report.findings):
+        rows = [finding for finding in report.findings if finding.network == name]
         lines += [
             "",
             f"## {name[0].upper()}{name[1:]}",
@@ -71,12 +71,12 @@ def to_markdown(found: Pretrained) -> str:
             cells = [f"{row.right / row.samples:.4f}", str(row.changed)]
             cells += ["", ""] if row.unit == "onnxruntime" else [f"{row.lost:.2g}", f"{row.cycles:,}"]
             lines.append(f"| {row.unit} | {' | '.join(cells)} |")
-        if found.terms > 1:
+        if report.terms > 1:
             one, several = rows[-2:]
             apart, spread = several.right - one.right, (one.right * (1 - one.right / one.samples)) ** 0.5
             where = "within" if abs(apart) <= spread else "beyond"
             lines += [
                 "",
-                f"{found.terms} terms: {apart:+} right, {where} the standard error of so many samples, {spread:.1f}.",
+                f"{report.terms} terms: {apart:+} right, {where} the standard error of so many samples, {spread:.1f}.",
             ]
     return "\n".join(lines) + "\n"

@@ -104,20 +104,20 @@ def _ask(
     """Ask without a unit first, then on each unit."""
     feed = model.graph.input[0].name
     session = Session(model)
-    expected = [each for batch in samples.batches for each in samples.answers(*session.run({feed: batch}).values())]
+    expected = [answer for batch in samples.batches for answer in samples.answers(*session.run({feed: batch}).values())]
     yield Finding(name, "onnxruntime", len(expected), _same(expected, samples.truth), 0, 0.0, 0)
     for unit, numerics in units.items():
         network = Network(model, **numerics, threads=threads)
-        found: list[Any] = []
+        answers: list[Any] = []
         for batch in samples.batches:
             [output] = network.run({feed: batch}).values()
-            found += samples.answers(output)
+            answers += samples.answers(output)
             note()
         costs = network.report()
         lost = sum((row.losses for row in costs.rows if row.losses is not None), Losses())
-        changed = len(found) - _same(found, expected)
+        changed = len(answers) - _same(answers, expected)
         share = lost.flushed / max(lost.operands, 1)
-        yield Finding(name, unit, len(found), _same(found, samples.truth), changed, share, costs.cycles)
+        yield Finding(name, unit, len(answers), _same(answers, samples.truth), changed, share, costs.cycles)
 
 
 def _same(one: list[Any], other: list[Any]) -> int:

@@ -53,19 +53,19 @@ def files(count: int, config: bytes, kinds: bytes) -> Samples:
     inputs = np.array([features(path) for path, _ in chosen], np.int32)
     return Samples(
         list(_in_batches(inputs)),
-        lambda output: [labels[place] for place in output.argmax(1)],
+        lambda output: [labels[index] for index in output.argmax(1)],
         [label for _, label in chosen],
     )
 
 
 def _by_turns(labels: Mapping[str, str], count: int) -> Iterator[tuple[Path, str]]:
     """Yield files whose names tell their kind, of each kind in turn."""
-    places = [Path(sysconfig.get_paths()[name]) for name in ("stdlib", "purelib")]
-    found: dict[str, list[Path]] = {}
-    for path in sorted({path for place in places for path in place.rglob("*") if path.suffix in labels}):
+    folders = [Path(sysconfig.get_paths()[name]) for name in ("stdlib", "purelib")]
+    by_suffix: dict[str, list[Path]] = {}
+    for path in sorted({path for folder in folders for path in folder.rglob("*") if path.suffix in labels}):
         if path.is_file() and path.stat().st_size >= _SMALLEST:
-            found.setdefault(path.suffix, []).append(path)
-    turns = (pair for several in zip_longest(*found.values()) for pair in several)
+            by_suffix.setdefault(path.suffix, []).append(path)
+    turns = (pair for several in zip_longest(*by_suffix.values()) for pair in several)
     return islice(((path, labels[path.suffix]) for path in turns if path is not None), count)
 
 
@@ -88,7 +88,7 @@ def _sentences(count: int) -> list[str]:
     )
     fitting = [line for line in lines if 12 <= len(line) <= 22 and line.isascii() and not set(line) & set("`'\"_|~^")]
     order = np.random.default_rng(0).permutation(len(fitting))[:count]
-    return [fitting[place] for place in order]
+    return [fitting[index] for index in order]
 
 
 def _drawn(lines: Sequence[str], shape: tuple[int, int], size: int, gap: int, seed: int) -> Floats:
@@ -107,13 +107,13 @@ def _drawn(lines: Sequence[str], shape: tuple[int, int], size: int, gap: int, se
 
 def lines(count: int, model: bytes) -> Samples:
     """Return images of single lines of text, and their texts."""
-    about = {each.key: each.value for each in load(model).metadata_props}
+    about = {entry.key: entry.value for entry in load(model).metadata_props}
     characters = about["character"].splitlines()
     letters = ["", *characters, " "]
     lines = sorted(_sentences(count), key=len)
 
     def answers(output: Floats) -> _Answers:
-        return [_spelt(letters, places) for places in output.argmax(2)]
+        return [_spelt(letters, indices) for indices in output.argmax(2)]
 
     batches = []
     for batch in _in_batches(list(enumerate(lines))):
@@ -122,10 +122,10 @@ def lines(count: int, model: bytes) -> Samples:
     return Samples(batches, answers, [line.replace(" ", "") for line in lines])
 
 
-def _spelt(letters: Sequence[str], places: npt.NDArray[np.int64]) -> str:
+def _spelt(letters: Sequence[str], indices: npt.NDArray[np.int64]) -> str:
     """Spell a row of most likely characters, without spaces: repetitions are one, the first of all letters is none."""
-    firsts = places[np.concatenate([[True], places[1:] != places[:-1]])]
-    return "".join(letters[place] for place in firsts).replace(" ", "")
+    firsts = indices[np.concatenate([[True], indices[1:] != indices[:-1]])]
+    return "".join(letters[index] for index in firsts).replace(" ", "")
 
 
 def pages(count: int) -> Samples:
@@ -139,12 +139,12 @@ def pages(count: int) -> Samples:
 
 def _regions(output: Floats) -> _Answers:
     """Count the connected regions that are likely to be text, specks aside."""
-    found = []
+    counts = []
     for page in output[:, 0]:
         regions, count = ndimage.label(page > _LIKELY)
         sizes = np.bincount(regions.ravel(), minlength=count + 1)[1:]
-        found.append(int((sizes >= _SPECK).sum()))
-    return found
+        counts.append(int((sizes >= _SPECK).sum()))
+    return counts
 
 
 _LIKELY, _SPECK = 0.3, 64

@@ -93,13 +93,13 @@ class Report:
         """Return the report that :meth:`to_json` wrote."""
         fields = json.loads(text)
         for name, kind in (("clocked", Clocked), ("products", Whole), ("ratios", _ratio)):
-            fields[name] = tuple(kind(**each) for each in fields[name])
+            fields[name] = tuple(kind(**values) for values in fields[name])
         return cls(**fields | {"notes": tuple(fields["notes"])})
 
     def find(self, engine: str, size: int, threads: int = 1) -> Clocked | None:
         """Return a measurement, or ``None`` if it was not made."""
         return next(
-            (each for each in self.clocked if (each.engine, each.size, each.threads) == (engine, size, threads)), None
+            (run for run in self.clocked if (run.engine, run.size, run.threads) == (engine, size, threads)), None
         )
 
     def figures(self) -> list[Figure]:
@@ -116,8 +116,8 @@ class Report:
             least = 12000 if any(name in self.tools["C compiler"].lower() for name in ("clang", "zig")) else 8000
             yield _figure("compiled, 128x128, one thread, cycles per second", one.rate, least, 50000, "{:.0f}")
         most = max(
-            (each for each in self.clocked if (each.engine, each.size) == ("compiled", 128)),
-            key=lambda each: each.threads,
+            (run for run in self.clocked if (run.engine, run.size) == ("compiled", 128)),
+            key=lambda run: run.threads,
             default=None,
         )
         if most and most.threads > 1:
@@ -125,7 +125,7 @@ class Report:
 
     def _waits(self) -> Iterator[Figure]:
         """Yield seconds that a user waits for a product."""
-        whole = next((each for each in self.products if each.engine == "compiled"), None)
+        whole = next((product for product in self.products if product.engine == "compiled"), None)
         if whole:
             what = "openmxu matmul, 512x512x512 on 128x128, compiled before, seconds"
             yield _figure(what, whole.seconds, 1.5, 0.5, "{:.2f}", less=True)
@@ -140,14 +140,14 @@ class Report:
 
     def _model(self) -> Iterator[Figure]:
         """Yield speeds of the model relative to numpy's, and to its own."""
-        found = {(each.m, each.k, each.n, each.operand, each.accumulate, each.threads): each for each in self.ratios}
+        ratios = {(row.m, row.k, row.n, row.operand, row.accumulate, row.threads): row for row in self.ratios}
         for size, least, aim in (((64, 784, 256), 0.3, 0.5), ((512, 512, 512), 0.4, 0.6), (_CUBE, 0.5, 0.8)):
-            if (ratio := found.get((*size, "bf16", "fp32", 1))) is not None:
+            if (ratio := ratios.get((*size, "bf16", "fp32", 1))) is not None:
                 what = f"model against numpy's float32 product, {'x'.join(map(str, size))}, one thread"
                 yield _figure(what, ratio.speed, least, aim, "{:.2f} x")
-        if (ratio := found.get((32, 64, 64, "bf16", "fp32", 1))) is not None:
+        if (ratio := ratios.get((32, 64, 64, "bf16", "fp32", 1))) is not None:
             yield _figure("model, 32x64x64, microseconds", ratio.model * 1e6, 50, 20, "{:.0f}", less=True)
-        plain = found.get((*_CUBE, "bf16", "fp32", 1))
+        plain = ratios.get((*_CUBE, "bf16", "fp32", 1))
         for what, key, least, aim in (
             ("fp16 operands", ("fp16", "fp32", 1), 1.1, 1.0),
             ("fp8_e4m3 operands", ("fp8_e4m3", "fp32", 1), 1.1, 1.0),
@@ -155,7 +155,7 @@ class Report:
             ("bf16 sums", ("bf16", "bf16", 1), 6.0, 4.0),
             ("two threads", ("bf16", "fp32", 2), 0.625, 0.55),
         ):
-            if plain is not None and (other := found.get((*_CUBE, *key))) is not None:
+            if plain is not None and (other := ratios.get((*_CUBE, *key))) is not None:
                 times = other.model / plain.model
                 yield _figure(f"model, time of 1024x1024x1024 with {what}", times, least, aim, "{:.2f} x", less=True)
 
@@ -187,16 +187,16 @@ def bench(
     tools = _tools()
     start = time.monotonic()
     jobs = _jobs(tools, quick=quick)
-    found: list[Clocked | Whole | Ratio] = []
+    results: list[Clocked | Whole | Ratio] = []
     notes: list[str] = []
     for done, (measure, arguments) in enumerate(jobs):
         progress(done, len(jobs))
-        expected = _expect(found, arguments) if measure is measure_clocked else 0.0
+        expected = _expect(results, arguments) if measure is measure_clocked else 0.0
         if expected > limit:
             notes.append(f"{arguments[0]} on {arguments[1]}x{arguments[1]} left out: about {expected:.0f} s")
             note(notes[-1])
         else:
-            found.append(_alone(measure, *arguments))
+            results.append(_alone(measure, *arguments))
     progress(len(jobs), len(jobs))
     today = datetime.datetime.now(tz=datetime.UTC).date().isoformat()
     return Report(
@@ -204,9 +204,9 @@ def bench(
         machine_name(),
         time.monotonic() - start,
         tools,
-        _of(Clocked, found),
-        _of(Whole, found),
-        _of(Ratio, found),
+        _of(Clocked, results),
+        _of(Whole, results),
+        _of(Ratio, results),
         tuple(notes),
     )
 
@@ -232,14 +232,14 @@ def _jobs(tools: Mapping[str, str], *, quick: bool) -> list[tuple[Callable[..., 
     return jobs + [(measure_model, product) for product in (_PRODUCTS[:1] if quick else _PRODUCTS)]
 
 
-def _expect(found: list[Clocked | Whole | Ratio], arguments: tuple[Any, ...]) -> float:
+def _expect(results: list[Clocked | Whole | Ratio], arguments: tuple[Any, ...]) -> float:
     """Estimate the seconds of a measurement, by the engine's last one; 0 where there was none.
 
     The work of Verilator and Amaranth grows with the number of processing elements; the reference by rows, which has a
     fixed list of sizes, and the compiled engine are always waited for.
     """
     engine, size, _ = arguments
-    last = next((each for each in reversed(found) if isinstance(each, Clocked) and each.engine == engine), None)
+    last = next((run for run in reversed(results) if isinstance(run, Clocked) and run.engine == engine), None)
     if engine not in _SLOW:
         return 0.0
     if last is None:
@@ -248,18 +248,18 @@ def _expect(found: list[Clocked | Whole | Ratio], arguments: tuple[Any, ...]) ->
     return (last.build + last.seconds) * (size / last.size) ** 2
 
 
-def _of(kind: type[_T], found: list[Any]) -> tuple[_T, ...]:
-    return tuple(each for each in found if isinstance(each, kind))
+def _of(kind: type[_T], results: list[Any]) -> tuple[_T, ...]:
+    return tuple(result for result in results if isinstance(result, kind))
 
 
 def _alone(measure: Callable[..., Any], *arguments: Any) -> Any:
     """Run a measurement in a process of its own, with an empty cache, and numpy on one thread."""
-    what = " ".join(str(each) for each in arguments)
+    what = " ".join(str(argument) for argument in arguments)
     with _environment() as environment:
-        found = process.call(
+        fields = process.call(
             measure, *arguments, what=f"the measurement of {what}", limit=_LIMIT, environment=environment
         )
-    return _KINDS[measure](**found)
+    return _KINDS[measure](**fields)
 
 
 @contextmanager
@@ -277,12 +277,12 @@ def _environment() -> Iterator[dict[str, str]]:
 
 def _tools() -> dict[str, str]:
     """Return the versions of the tools on this machine."""
-    found = {**provenance(), "Python": platform.python_version(), "C compiler": compiler_version()}
-    found |= {name: importlib.metadata.version(name) for name in ("numpy", "amaranth")}
+    tools = {**provenance(), "Python": platform.python_version(), "C compiler": compiler_version()}
+    tools |= {name: importlib.metadata.version(name) for name in ("numpy", "amaranth")}
     for name in ("verilator", "icarus"):
         if find_simulator(name) is not None:
-            found[name] = load_simulator(name).tools
-    return found
+            tools[name] = load_simulator(name).tools
+    return tools
 
 
 def to_markdown(report: Report) -> str:
@@ -294,14 +294,14 @@ def to_markdown(report: Report) -> str:
         "",
         "| figure | measured | minimum | aim | reached |",
         "|---|--:|--:|--:|---|",
-        *(f"| {each.what} | {each.value} | {each.least} | {each.aim} | {each.reached} |" for each in report.figures()),
+        *(f"| {row.what} | {row.value} | {row.least} | {row.aim} | {row.reached} |" for row in report.figures()),
         "",
         "| engine | N | threads | build, s | cycles | run, s | cycles/s | updates/s, million | MiB |",
         "|---|--:|--:|--:|--:|--:|--:|--:|--:|",
         *(
-            f"| {each.engine} | {each.size} | {each.threads} | {each.build:.2f} | {each.cycles} | {each.seconds:.3g} "
-            f"| {each.rate:,.0f} | {each.updates / 1e6:.3g} | {each.memory:.0f} |"
-            for each in report.clocked
+            f"| {row.engine} | {row.size} | {row.threads} | {row.build:.2f} | {row.cycles} | {row.seconds:.3g} "
+            f"| {row.rate:,.0f} | {row.updates / 1e6:.3g} | {row.memory:.0f} |"
+            for row in report.clocked
         ),
     ]
     if report.products:
@@ -310,8 +310,8 @@ def to_markdown(report: Report) -> str:
             "| `openmxu matmul`, 512x512x512 on 128x128 | first use, s | then, s | MiB |",
             "|---|--:|--:|--:|",
             *(
-                f"| {each.engine} | {each.first:.2f} | {each.seconds:.2f} | {each.memory:.0f} |"
-                for each in report.products
+                f"| {row.engine} | {row.first:.2f} | {row.seconds:.2f} | {row.memory:.0f} |"
+                for row in report.products
             ),
         ]
     lines += _ratios(report.ratios)
@@ -331,12 +331,12 @@ def _ratios(ratios: Sequence[Ratio]) -> Iterator[str]:
         "| product | operands | sums | threads | model, ms | numpy, ms | model's speed in numpy's |",
         "|---|---|---|--:|--:|--:|--:|",
     )
-    for each in ratios:
+    for ratio in ratios:
         yield (
-            f"| {each.m}x{each.k}x{each.n} | {each.operand} | {each.accumulate} | {each.threads} "
-            f"| {each.model * 1e3:.3g} | {each.numpy * 1e3:.3g} | {each.speed:.2f} |"
+            f"| {ratio.m}x{ratio.k}x{ratio.n} | {ratio.operand} | {ratio.accumulate} | {ratio.threads} "
+            f"| {ratio.model * 1e3:.3g} | {ratio.numpy * 1e3:.3g} | {ratio.speed:.2f} |"
         )
-    if kernels := {each.kernel for each in ratios if each.kernel}:
+    if kernels := {ratio.kernel for ratio in ratios if ratio.kernel}:
         yield from ("", f"numpy's OpenBLAS chose its kernel by itself: {', '.join(sorted(kernels))}.")
 
 
@@ -348,11 +348,11 @@ def compare(old: Report, new: Report) -> str:
         "| measurement | before | now | times as fast |",
         "|---|--:|--:|--:|",
     ]
-    for each in new.clocked:
-        if (before := old.find(each.engine, each.size, each.threads)) is not None:
-            what = f"{each.engine}, {each.size}x{each.size}, {each.threads} thread{'s' * (each.threads > 1)}"
-            lines.append(f"| {what} | {before.rate:,.0f} | {each.rate:,.0f} | {each.rate / before.rate:.2f} |")
-    products = {each.engine: each for each in old.products}
+    for run in new.clocked:
+        if (before := old.find(run.engine, run.size, run.threads)) is not None:
+            what = f"{run.engine}, {run.size}x{run.size}, {run.threads} thread{'s' * (run.threads > 1)}"
+            lines.append(f"| {what} | {before.rate:,.0f} | {run.rate:,.0f} | {run.rate / before.rate:.2f} |")
+    products = {run.engine: run for run in old.products}
     for whole in new.products:
         if (earlier := products.get(whole.engine)) is not None:
             times = f"{earlier.seconds:.2f} s | {whole.seconds:.2f} s | {earlier.seconds / whole.seconds:.2f}"

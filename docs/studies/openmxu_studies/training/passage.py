@@ -26,8 +26,8 @@ def _torch(parameters: _Parameters) -> _Parameters:
     file = io.BytesIO()
     torch.save(parameters, file)
     file.seek(0)
-    found: _Parameters = torch.load(file, weights_only=True)
-    return found
+    result: _Parameters = torch.load(file, weights_only=True)
+    return result
 
 
 def _numpy(parameters: _Parameters) -> _Parameters:
@@ -54,20 +54,20 @@ FILES: Mapping[str, Callable[[_Parameters], _Parameters]] = {
 def passages(source: str, steps: int) -> list[Passage]:
     """Train on a bf16 unit and use the network without it, and the other way round; and go on training there."""
     torch.set_num_threads(1)
-    found = []
+    results = []
     for here, there in ((_UNIT, _PLAIN), (_PLAIN, _UNIT)):
         learned = _learned(here, source, steps)
         before = _score(learned, here)
         kept = {file: through(learned.model.state_dict()) for file, through in FILES.items()}
         after = {file: _score_of(parameters, there, source) for file, parameters in kept.items()}
         written = _export(learned)
-        kept["ONNX"] = {each.name: torch.tensor(numpy_helper.to_array(each)) for each in written.graph.initializer}
+        kept["ONNX"] = {init.name: torch.tensor(numpy_helper.to_array(init)) for init in written.graph.initializer}
         after["ONNX"] = _infer(written, there, learned)
         for file, parameters in kept.items():
             changed = _changed(learned, parameters)
-            found.append(Passage(_NAMES[here], file, _NAMES[there], *changed, before, after[file]))
-        found.append(_going_on(here, there, source, steps))
-    return found
+            results.append(Passage(_NAMES[here], file, _NAMES[there], *changed, before, after[file]))
+        results.append(_going_on(here, there, source, steps))
+    return results
 
 
 def _learned(case: Case, source: str, steps: int) -> DigitsTask:
@@ -113,21 +113,21 @@ def _export(learned: DigitsTask) -> ModelProto:
     images = learned.images[:2]
     program = torch.onnx.export(learned.model, (images,), dynamo=True, dynamic_shapes=({0: "images"},), verbose=False)
     assert program is not None, "it was not told to write a file"
-    found: ModelProto = program.model_proto
-    return found
+    model: ModelProto = program.model_proto
+    return model
 
 
 def _infer(model: ModelProto, case: Case, learned: DigitsTask) -> float:
     """Return the accuracy of an exported network: on the unit, or by onnxruntime."""
-    images, labels = (each[learned.train :].numpy() for each in (learned.images, learned.labels))
+    images, labels = (tensor[learned.train :].numpy() for tensor in (learned.images, learned.labels))
     name = model.graph.input[0].name
     if case.operand is None:
-        [found] = Session(model).run({name: images}).values()
+        [logits] = Session(model).run({name: images}).values()
     else:
-        [found] = Network(model, operand=case.operand, threads=1).run({name: images}).values()
-    return float((found.argmax(1) == labels).mean())
+        [logits] = Network(model, operand=case.operand, threads=1).run({name: images}).values()
+    return float((logits.argmax(1) == labels).mean())
 
 
 def pass_all(source: str) -> list[dict[str, Any]]:
     """Return :func:`passages` as plain data."""
-    return [asdict(each) for each in passages(source, STEPS["digits"])]
+    return [asdict(passage) for passage in passages(source, STEPS["digits"])]

@@ -82,8 +82,8 @@ class Study:
     def of_json(cls, text: str) -> "Study":
         """Return the study that :meth:`to_json` wrote."""
         fields = json.loads(text)
-        results = tuple(Result(trial_of(each["trial"]), Outcome(**each["outcome"])) for each in fields["results"])
-        return cls(**fields | {"results": results, "passages": tuple(Passage(**each) for each in fields["passages"])})
+        results = tuple(Result(trial_of(entry["trial"]), Outcome(**entry["outcome"])) for entry in fields["results"])
+        return cls(**fields | {"results": results, "passages": tuple(Passage(**entry) for entry in fields["passages"])})
 
     def scores(self, task: str, case: Case) -> list[float]:
         """Return the scores of all seeds, in their order."""
@@ -91,14 +91,14 @@ class Study:
 
     def cases(self, task: str) -> list[Case]:
         """Return all cases of a task, in the order of the plan."""
-        return list(dict.fromkeys(each.trial.case for each in self.results if each.trial.task == task))
+        return list(dict.fromkeys(result.trial.case for result in self.results if result.trial.task == task))
 
     def mean(self, task: str, case: Case, what: str) -> float:
         """Return the mean over all seeds of one field of :class:`Outcome`."""
         return fmean(getattr(outcome, what) for outcome in self._outcomes(task, case))
 
     def _outcomes(self, task: str, case: Case) -> list[Outcome]:
-        return [each.outcome for each in self.results if (each.trial.task, each.trial.case) == (task, case)]
+        return [result.outcome for result in self.results if (result.trial.task, result.trial.case) == (task, case)]
 
     def area(self, case: Case) -> float | None:
         """Return the area of a processing element for a case, if the hardware has one and it was measured."""

@@ -73,7 +73,7 @@ def _batches(trials: Sequence[Trial], *, single: bool) -> list[list[Trial]]:
     if single:
         batches = [[trial] for trial in trials]
     else:
-        batches = [list(each) for _, each in groupby(trials, key=lambda trial: (trial.task, trial.case))]
+        batches = [list(group) for _, group in groupby(trials, key=lambda trial: (trial.task, trial.case))]
     return sorted(batches, key=lambda batch: -len(batch) * _cost(batch[0]))
 
 

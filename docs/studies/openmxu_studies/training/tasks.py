@@ -81,8 +81,8 @@ class Task(Protocol):
 
 @cache
 def _digits(source: str) -> tuple[torch.Tensor, torch.Tensor, int]:
-    found = data.digits(source)
-    return torch.from_numpy(found.images), torch.from_numpy(found.labels), found.train
+    digits = data.digits(source)
+    return torch.from_numpy(digits.images), torch.from_numpy(digits.labels), digits.train
 
 
 class DigitsTask:
@@ -110,8 +110,8 @@ class DigitsTask:
 
     def score(self) -> float:
         """Return the share of test images that are put into their class."""
-        found = self.model(self.images[self.train :]).argmax(1)
-        return float((found == self.labels[self.train :]).float().mean())
+        classes = self.model(self.images[self.train :]).argmax(1)
+        return float((classes == self.labels[self.train :]).float().mean())
 
 
 @cache

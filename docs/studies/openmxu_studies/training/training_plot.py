@@ -17,31 +17,31 @@ _MARKERS = "os^Dv<P"
 _TITLES = {"digits": "digits: accuracy", "text": "text: loss in nats"}
 
 
-def to_svg(found: Study) -> bytes:
+def to_svg(study: Study) -> bytes:
     """Draw, above, scores against the weight of the loss; below, scores against the area of an element."""
     figure = Figure(figsize=(11, 9.5), layout="constrained")
     columns = figure.subplots(2, 2).T
     for (above, below), task in zip(columns, TASKS, strict=True):
-        _draw_sweep(above, found, task)
-        _draw_areas(below, found, task)
+        _draw_sweep(above, study, task)
+        _draw_areas(below, study, task)
         for axes in (above, below):
             plain(axes)
     figure.legend(*columns[0][1].get_legend_handles_labels(), frameon=False, ncols=4, loc="outside lower center")
     return svg(figure)
 
 
-def _draw_sweep(axes: Axes, found: Study, task: str) -> None:
+def _draw_sweep(axes: Axes, study: Study, task: str) -> None:
     """Draw a line for each case, with the spread of its seeds."""
     for case, colour, marker in zip(SWEPT, COLOURS, _MARKERS, strict=False):
-        weights = sorted(each.weight for each in found.cases(task) if each._replace(weight=0) == case)
+        weights = sorted(variant.weight for variant in study.cases(task) if variant._replace(weight=0) == case)
         if len(weights) < 2:
             continue
         cases = [case._replace(weight=weight) for weight in weights]
-        means = [_finite(fmean(found.scores(task, each))) for each in cases]
-        spreads = [found.spread(task, each) for each in cases]
+        means = [_finite(fmean(study.scores(task, variant))) for variant in cases]
+        spreads = [study.spread(task, variant) for variant in cases]
         axes.errorbar(weights, means, spreads, color=colour, marker=marker, capsize=3, label=name(case))
     axes.set_title(f"{_TITLES[task]}, against the weight of the loss", fontsize=12, loc="left")
-    axes.set_xticks(sorted({case.weight for case in found.cases(task)}))
+    axes.set_xticks(sorted({case.weight for case in study.cases(task)}))
     axes.set_xlabel("the loss is multiplied by 2 to this power")
     if axes.get_legend_handles_labels()[1]:
         axes.legend(frameon=False, fontsize=10)
@@ -51,15 +51,15 @@ def _finite(value: float) -> float:
     return value if isfinite(value) else nan
 
 
-def _draw_areas(axes: Axes, found: Study, task: str) -> None:
+def _draw_areas(axes: Axes, study: Study, task: str) -> None:
     """Draw a point for each case that the hardware has, at its area times its passes, as these take so much longer."""
-    shown = [(case, area) for case in found.cases(task) if case.weight == 0 and (area := found.area(case))]
+    shown = [(case, area) for case in study.cases(task) if case.weight == 0 and (area := study.area(case))]
     for number, (case, area) in enumerate(shown):
-        score = _finite(fmean(found.scores(task, case)))
+        score = _finite(fmean(study.scores(task, case)))
         axes.errorbar(
             area / 1000 * len(PASSES[case.precision]),
             score,
-            found.spread(task, case),
+            study.spread(task, case),
             color=COLOURS[number % len(COLOURS)],
             marker=_MARKERS[number % len(_MARKERS)],
             markerfacecolor="white" if number >= len(COLOURS) else None,
@@ -67,7 +67,7 @@ def _draw_areas(axes: Axes, found: Study, task: str) -> None:
             capsize=3,
             label=name(case),
         )
-    axes.axhline(fmean(found.scores(task, REFERENCE)), color="#888888", linewidth=0.8)
+    axes.axhline(fmean(study.scores(task, REFERENCE)), color="#888888", linewidth=0.8)
     axes.set_xscale("log")
     axes.set_title(f"{_TITLES[task]}, against area times passes", fontsize=12, loc="left")
     axes.set_xlabel("area of an element times passes, thousands of GE on generic gates")

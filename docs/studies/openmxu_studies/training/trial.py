@@ -93,25 +93,25 @@ def _lost(learned: Task, batch: Any, case: Case, scale: float) -> Losses:
         return Losses()
     results: list[torch.Tensor] = []
     layers = [layer for layer in learned.model.modules() if isinstance(layer, (torch.nn.Linear, torch.nn.Conv2d))]
-    hooks = [layer.register_forward_hook(lambda *given: results.append(given[-1])) for layer in layers]
+    hooks = [layer.register_forward_hook(lambda *arguments: results.append(arguments[-1])) for layer in layers]
     loss = learned.loss(batch) * 2.0**case.weight * scale
     for hook in hooks:
         hook.remove()
     gradients = torch.autograd.grad(loss, results)
-    found = (losses(np.ascontiguousarray(each.numpy()), case.operand, case.subnormals) for each in gradients)
-    return sum(found, Losses())
+    counts = (losses(np.ascontiguousarray(gradient.numpy()), case.operand, case.subnormals) for gradient in gradients)
+    return sum(counts, Losses())
 
 
 def train_all(trials: Sequence[Any]) -> list[tuple[Trial, dict[str, Any]]]:
     """Train each trial, unless the cache has its outcome on such a machine."""
     sources = SOURCES
     conditions = (version("torch"), platform.python_version(), compiler_version(), machine_name())
-    found = []
+    results = []
     for trial in map(trial_of, trials):
         make = partial(_bytes, trial)
         kept = cache.fetch_result(sources, make, repr(trial), *conditions, kind="studies")
-        found.append((trial, json.loads(kept)))
-    return found
+        results.append((trial, json.loads(kept)))
+    return results
 
 
 def _bytes(trial: Trial) -> bytes:

@@ -28,9 +28,9 @@ _ALSO_PLACED = _NOT_MEASURED.replace("wires, clock", "delays and energies of wir
 
 def conclusion(report: Report) -> list[str]:
     """Five sentences; fewer, or none, if less was measured. They do not repeat tables."""
-    said = [*_scope(report), *_inside(report)]
+    sentences = [*_scope(report), *_inside(report)]
     last = _ALSO_PLACED if report.cores else _NOT_MEASURED
-    return [*said, *([last] if said else []), *_failures(report)]
+    return [*sentences, *([last] if sentences else []), *_failures(report)]
 
 
 def overview(report: Report) -> tuple[list[str], list[list[str]]]:
@@ -38,10 +38,10 @@ def overview(report: Report) -> tuple[list[str], list[list[str]]]:
     exponents: dict[str, list[float]] = {}
     for fit in filter(lambda fit: fit.target.is_ranked, report.fits):
         exponents.setdefault(fit.part, []).append(fit.exponent.value)
-    found = _by_part(report)
+    by_part = _by_part(report)
     rows = []
-    for part in dict.fromkeys([*found, *exponents]):
-        ratios = found.get(part, {})
+    for part in dict.fromkeys([*by_part, *exponents]):
+        ratios = by_part.get(part, {})
         cells = [_beside(ratios[name], claim) if name in ratios else "" for name, claim in CLAIMS.items()]
         rows.append([part, *cells, span(exponents[part]) if part in exponents else ""])
     claims = [f"{name}, bf16 = 1 (claim: {claim:.0f})" for name, claim in CLAIMS.items()]
@@ -93,16 +93,16 @@ def growth_sentence(report: Report) -> Iterator[str]:
 
 def _scope(report: Report) -> Iterator[str]:
     """The parts for which the claim holds, over all targets, and the rule for the verdicts."""
-    found = _by_part(report)
+    by_part = _by_part(report)
     for name, claim in CLAIMS.items():
         parts: dict[str, list[str]] = {}
-        for part, ratios in found.items():
+        for part, ratios in by_part.items():
             if name in ratios:
                 parts.setdefault(verdict(ratios[name], claim), []).append(f"{part} ({_middle(ratios[name])})")
-        said = [f"{words} the claimed area in {', '.join(parts[words])}" for words in _VERDICTS if words in parts]
-        if said:
-            yield f"Against {name}, bf16 saves {'; '.join(said)}."
-    if found:
+        savings = [f"{words} the claimed area in {', '.join(parts[words])}" for words in _VERDICTS if words in parts]
+        if savings:
+            yield f"Against {name}, bf16 saves {'; '.join(savings)}."
+    if by_part:
         claims = " and ".join(f"{claim:.0f} for {name}" for name, claim in CLAIMS.items())
         yield (
             f"In brackets: area relative to bf16, the median over targets; the claims are {claims}. 'At least': the "
@@ -138,8 +138,8 @@ def _failures(report: Report) -> Iterator[str]:
 
 def _by_part(report: Report) -> dict[str, dict[str, list[float]]]:
     """The ratios of each part and format, on all targets that count."""
-    found: dict[str, dict[str, list[float]]] = {}
+    ratios: dict[str, dict[str, list[float]]] = {}
     for ratio in filter(lambda ratio: ratio.target.is_ranked, report.ratios):
         for name, value in ratio.others.items():
-            found.setdefault(ratio.part, {}).setdefault(name, []).append(value)
-    return found
+            ratios.setdefault(ratio.part, {}).setdefault(name, []).append(value)
+    return ratios

@@ -40,7 +40,7 @@ def passes_section(report: Report) -> list[str]:
         [
             pair.library,
             pair.words,
-            *(f"{passes * each:.2f}" if each else "-" for each in (pair.area_time, pair.energy) for passes in _PASSES),
+            *(f"{passes * cost:.2f}" if cost else "-" for cost in (pair.area_time, pair.energy) for passes in _PASSES),
         ]
         for pair in (*_of_one_stage(report), *_at_a_clock(report))
     ]
@@ -66,8 +66,8 @@ def _of_one_stage(report: Report) -> Iterator[_Pair]:
         and each.result.point.options["stages"] == 1
     }
     for target in report.targets:
-        found = report.by_format(target, PROCESSING_ELEMENT)
-        results = [found[name] for name in ("bf16", "fp32") if name in found]
+        by_format = report.by_format(target, PROCESSING_ELEMENT)
+        results = [by_format[name] for name in ("bf16", "fp32") if name in by_format]
         if target.library is None or target.library.doubt or len(results) < 2:
             continue
         areas = [each.area.area * each.delay if each.area and each.delay else None for each in results]
@@ -121,14 +121,14 @@ def results_section(report: Report) -> list[str]:
 
 
 def _results(report: Report) -> Iterator[list[str]]:
-    found = {
-        (each.result.target.name, each.result.point.part, each.operands): each
-        for each in report.energies
-        if not each.error and each.result.target.recipe == "area" and str(each.result.point.format) == "bf16"
-        if each.result.point.options["stages"] == int(each.result.point.part == PROCESSING_ELEMENT)
+    parts = {
+        (energy.result.target.name, energy.result.point.part, energy.operands): energy
+        for energy in report.energies
+        if not energy.error and energy.result.target.recipe == "area" and str(energy.result.point.format) == "bf16"
+        if energy.result.point.options["stages"] == int(energy.result.point.part == PROCESSING_ELEMENT)
     }
-    for library in dict.fromkeys(name for name, *_ in found):
-        converter, element = found.get((library, CONVERTER, NORMAL)), found.get((library, PROCESSING_ELEMENT, IDLE))
+    for library in dict.fromkeys(name for name, *_ in parts):
+        converter, element = parts.get((library, CONVERTER, NORMAL)), parts.get((library, PROCESSING_ELEMENT, IDLE))
         area = element and element.result.area
         if converter is None or converter.result.area is None or element is None or not area or not area.sequential:
             continue
@@ -150,16 +150,16 @@ def units_section(report: Report) -> list[str]:
         return []
     rows = [
         [
-            each.library,
-            each.recipe,
-            f"{each.rows}x{each.columns}",
-            each.format,
-            f"{each.product():.1f}",
-            f"{each.around / each.product():.0%}",
-            f"{each.gflops_per_watt():.0f}",
-            f"{each.gflops_per_watt(_UTILISATION):.0f}",
+            unit.library,
+            unit.recipe,
+            f"{unit.rows}x{unit.columns}",
+            unit.format,
+            f"{unit.product():.1f}",
+            f"{unit.around / unit.product():.0%}",
+            f"{unit.gflops_per_watt():.0f}",
+            f"{unit.gflops_per_watt(_UTILISATION):.0f}",
         ]
-        for each in units
+        for unit in units
     ]
     return [
         "Energies of whole units, derived: elements of one stage, a converter for each word at the edge, the fp32 "

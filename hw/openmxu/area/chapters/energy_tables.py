@@ -13,7 +13,7 @@ _PUBLISHED = {MULTIPLIER: (1.1, 3.7), ADDER: (0.4, 0.9)}
 
 def energy_section(report: Report) -> list[str]:
     """Energies of elements and parts, and the effect of operands; empty if none was measured."""
-    found = [energy for energy in report.energies if not energy.error and energy.operands != RANDOM]
+    energies = [energy for energy in report.energies if not energy.error and energy.operands != RANDOM]
     if not report.energies:
         return []
     failed = [energy for energy in report.energies if energy.error]
@@ -23,11 +23,11 @@ def energy_section(report: Report) -> list[str]:
         "library's; a gate suppresses pulses shorter than its delay. Every output of every cycle was compared with the "
         "golden model. Wires, clock tree and leakage are left out. The element is that of row 63 in a column of 128: "
         "its partial sums are those of the rows above, and weights for the rows below pass through. Operands are "
-        f"{OPERANDS[NORMAL]} unless said otherwise. {_spreads(found)}".strip(),
-        *_ratios(found),
-        *_by_terms(found),
-        *_operands(found, report.layer),
-        *_published(found),
+        f"{OPERANDS[NORMAL]} unless said otherwise. {_spreads(energies)}".strip(),
+        *_ratios(energies),
+        *_by_terms(energies),
+        *_operands(energies, report.layer),
+        *_published(energies),
         *_random(report.energies),
         *(
             f"- {energy.result.target.label}: {escaped(f'{energy.result.point.name}: {energy.error}')}"
@@ -56,29 +56,29 @@ def energy_details(report: Report) -> list[str]:
 
 def _first(energies: Sequence[Energy]) -> dict[tuple[str, str], dict[str, Energy]]:
     """Elements of one stage with normal operands: by library and recipe, then format."""
-    found: dict[tuple[str, str], dict[str, Energy]] = {}
+    elements: dict[tuple[str, str], dict[str, Energy]] = {}
     for energy in energies:
         point, target = energy.result.point, energy.result.target
         is_element = point.part == PROCESSING_ELEMENT and point.options["stages"] == 1
         if is_element and energy.operands == NORMAL and not energy.error:
-            found.setdefault((target.name, target.recipe), {})[str(point.format)] = energy
-    return found
+            elements.setdefault((target.name, target.recipe), {})[str(point.format)] = energy
+    return elements
 
 
 def _ratios(energies: Sequence[Energy]) -> list[str]:
     """Formats beside each other: energy, and operations per joule."""
-    found = _first(energies)
-    names = list(dict.fromkeys(name for each in found.values() for name in each if name != "bf16"))
+    elements = _first(energies)
+    names = list(dict.fromkeys(name for by_format in elements.values() for name in by_format if name != "bf16"))
     rows = [
         [
             library,
             recipe,
             f"{base.total:.1f} ± {base.spread:.1%}",
             f"{2000 / base.total:.0f}",
-            *[f"{each[name].total / base.total:.2f}" if name in each else "-" for name in names],
+            *[f"{by_format[name].total / base.total:.2f}" if name in by_format else "-" for name in names],
         ]
-        for (library, recipe), each in found.items()
-        if (base := each.get("bf16"))
+        for (library, recipe), by_format in elements.items()
+        if (base := by_format.get("bf16"))
     ]
     if not rows:
         return []
@@ -91,17 +91,17 @@ def _ratios(energies: Sequence[Energy]) -> list[str]:
 
 def _by_terms(energies: Sequence[Energy]) -> list[str]:
     """Elements by their terms, with normal operands; empty without any of several terms."""
-    found: dict[tuple[str, str, str, str], dict[int, float]] = {}
+    elements: dict[tuple[str, str, str, str], dict[int, float]] = {}
     for energy in energies:
         point, target = energy.result.point, energy.result.target
         if point.is_element and energy.operands == NORMAL:
             key = (target.name, target.recipe, str(point.format), str(point.options["stages"]))
-            found.setdefault(key, {})[point.terms] = energy.multiply_add
-    counts = sorted({terms for each in found.values() for terms in each})
+            elements.setdefault(key, {})[point.terms] = energy.multiply_add
+    counts = sorted({terms for by_terms in elements.values() for terms in by_terms})
     rows = [
-        [*key, *[f"{each[terms]:.2f}{_beside(each, terms)}" if terms in each else "-" for terms in counts]]
-        for key, each in found.items()
-        if max(each) > 1
+        [*key, *[f"{by_terms[terms]:.2f}{_beside(by_terms, terms)}" if terms in by_terms else "-" for terms in counts]]
+        for key, by_terms in elements.items()
+        if max(by_terms) > 1
     ]
     if not rows:
         return []
@@ -165,20 +165,20 @@ def _random(energies: Sequence[Energy]) -> list[str]:
 
 def _operands(energies: Sequence[Energy], layer: str) -> list[str]:
     """Energies of elements of one stage with other operands; those of a user's layer by its name."""
-    found: dict[tuple[str, str, str], dict[str, float]] = {}
+    groups: dict[tuple[str, str, str], dict[str, float]] = {}
     for energy in energies:
         point, target = energy.result.point, energy.result.target
         if point.is_element and point.options["stages"] == 1:
             name = f"{point.format}{f', {point.terms} terms' * (point.terms > 1)}"
-            found.setdefault((target.name, target.recipe, name), {})[energy.operands] = energy.multiply_add
+            groups.setdefault((target.name, target.recipe, name), {})[energy.operands] = energy.multiply_add
     kinds = {**OPERANDS, LAYER: f"activations and weights of the layer in {escaped(layer)}"}
     kinds = {
-        name: words for name, words in kinds.items() if name in OPERANDS or any(name in each for each in found.values())
+        name: words for name, words in kinds.items() if name in OPERANDS or any(name in row for row in groups.values())
     }
     rows = [
-        [*key, *[f"{each[name]:.2f}" if name in each else "-" for name in kinds]]
-        for key, each in found.items()
-        if len(each) > 1
+        [*key, *[f"{row[name]:.2f}" if name in row else "-" for name in kinds]]
+        for key, row in groups.items()
+        if len(row) > 1
     ]
     if not rows:
         return []
@@ -195,15 +195,15 @@ def _published(energies: Sequence[Energy]) -> list[str]:
     """fp32 relative to fp16, beside published figures; areas and supplies differ too much to compare pJ."""
     rows = []
     for part, (half, single) in _PUBLISHED.items():
-        found: dict[tuple[str, str], dict[str, float]] = {}
+        totals: dict[tuple[str, str], dict[str, float]] = {}
         for energy in energies:
             point, target = energy.result.point, energy.result.target
             if point.part == part and point.options["stages"] == 0:
-                found.setdefault((target.name, target.recipe), {})[str(point.format)] = energy.total
+                totals.setdefault((target.name, target.recipe), {})[str(point.format)] = energy.total
         rows += [
-            [part, *key, f"{each['fp16']:.2f}", f"{each['fp32']:.2f}", f"{each['fp32'] / each['fp16']:.2f}"]
-            for key, each in found.items()
-            if {"fp16", "fp32"} <= set(each)
+            [part, *key, f"{row['fp16']:.2f}", f"{row['fp32']:.2f}", f"{row['fp32'] / row['fp16']:.2f}"]
+            for key, row in totals.items()
+            if {"fp16", "fp32"} <= set(row)
         ]
         rows.append([part, "Horowitz, ISSCC 2014, 45 nm", "-", f"{half}", f"{single}", f"{single / half:.2f}"])
     if len(rows) <= len(_PUBLISHED):

@@ -65,7 +65,7 @@ class Measured:
 
 def quantities(report: Report) -> list[Measured]:
     """The quantities that were measured for more formats than bf16, on all targets that count."""
-    found = [
+    measured = [
         *(_areas(report, part) for part in (PRODUCT, MULTIPLIER, PROCESSING_ELEMENT, ELEMENTS[4])),
         _at_a_clock(_SAME_AREA, "GE", 0, _sound(report, report.fronts)),
         _delays(report),
@@ -73,25 +73,25 @@ def quantities(report: Report) -> list[Measured]:
         _at_a_clock(_SAME_ENERGY, "pJ", 1, _sound(report, report.energy_fronts)),
         *(_cores(report, part) for part in (MULTIPLIER, PROCESSING_ELEMENT)),
     ]
-    return [each for each in found if each.ratios]
+    return [quantity for quantity in measured if quantity.ratios]
 
 
 def claimed(report: Report) -> list[Measured]:
     """The quantities to draw: those of the longer table that were measured for a format of the claims."""
     measured = quantities(report)
-    return [each for each in measured if set(CLAIMS) & set(each.ratios)] if _is_long(measured) else []
+    return [quantity for quantity in measured if set(CLAIMS) & set(quantity.ratios)] if _is_long(measured) else []
 
 
 def _is_long(measured: Sequence[Measured]) -> bool:
     """Whether there are more quantities than the first table shows."""
-    return len([each for each in measured if each.words != _FOUR_TERMS]) >= len(_OPENING)
+    return len([quantity for quantity in measured if quantity.words != _FOUR_TERMS]) >= len(_OPENING)
 
 
 def panels(report: Report) -> list[str]:
     """Plots of multipliers and their products: ``widths`` for two or more widths, ``ratios`` if there are any."""
     parts = (MULTIPLIER, PRODUCT)
-    found = [each for each in report.results if each.target == report.first and each.point.part in parts]
-    widths = {each.point.width for each in found if each.area and each.area.area and not each.point.variant}
+    results = [result for result in report.results if result.target == report.first and result.point.part in parts]
+    widths = {result.point.width for result in results if result.area and result.area.area and not result.point.variant}
     ratios = [ratio for ratio in report.ratios if ratio.part in parts and ratio.target.is_ranked]
     return ["widths"] * (len(widths) > 1) + ["ratios"] * bool(ratios)
 
@@ -100,11 +100,11 @@ def headline(report: Report) -> tuple[list[str], list[list[str]]]:
     """Headings and rows of the first table: costs of multiplier and processing element, and what was not measured."""
     measured = quantities(report)
     if _is_long(measured):
-        found = {each.words: each for each in measured}
-        first = [next((found[words] for words in row if words in found), None) for row in _OPENING]
-        measured = [each for each in first if each]
+        by_words = {quantity.words: quantity for quantity in measured}
+        first = [next((by_words[words] for words in row if words in by_words), None) for row in _OPENING]
+        measured = [quantity for quantity in first if quantity]
     headings, rows = _table(measured)
-    if any(PROCESSING_ELEMENT in each.words for each in measured):
+    if any(PROCESSING_ELEMENT in quantity.words for quantity in measured):
         rows.append([WIRES, *("not measured" if name in CLAIMS else "" for name in headings[1:])])
     return headings, rows
 
@@ -118,10 +118,10 @@ def everything(report: Report) -> tuple[list[str], list[list[str]]]:
 
 def _table(measured: Sequence[Measured]) -> tuple[list[str], list[list[str]]]:
     """A row for each quantity, formats beside each other; no rows if there is none."""
-    names = [name for name in FORMATS if name in CLAIMS or any(name in each.ratios for each in measured)]
+    names = [name for name in FORMATS if name in CLAIMS or any(name in row.ratios for row in measured)]
     names = [*CLAIMS, *(name for name in names if name not in (*CLAIMS, _BASE))]
     claims = [CLAIM, *[f"{CLAIMS[name]:.0f}" if name in CLAIMS else "" for name in names], ""]
-    rows = [[each.words, *[_ratio(each.ratios.get(name, [])) for name in names], _base(each)] for each in measured]
+    rows = [[row.words, *[_ratio(row.ratios.get(name, [])) for name in names], _base(row)] for row in measured]
     return [f"{_BASE} = 1", *names, _BASE], [claims, *rows] if rows else []
 
 
@@ -129,9 +129,9 @@ def _base(measured: Measured) -> str:
     return f"{span(measured.bases, measured.digits)} {measured.unit}" if measured.bases else ""
 
 
-def _ratio(found: Iterable[tuple[float, float | None]]) -> str:
+def _ratio(ratios: Iterable[tuple[float, float | None]]) -> str:
     """The smallest and the largest ratio, and the largest deviation."""
-    values = list(found)
+    values = list(ratios)
     deviations = [deviation for _, deviation in values if deviation is not None]
     spread = f" ± {max(deviations):.2f}" if deviations else ""
     return f"{span([value for value, _ in values])}{spread}" if values else ""
@@ -139,20 +139,20 @@ def _ratio(found: Iterable[tuple[float, float | None]]) -> str:
 
 def _areas(report: Report, part: str) -> Measured:
     """Areas of a part, for each of its terms, on each target that counts."""
-    found = Measured(_FOUR_TERMS if part == ELEMENTS[4] else f"area, {part}", "GE", 0)
+    areas = Measured(_FOUR_TERMS if part == ELEMENTS[4] else f"area, {part}", "GE", 0)
     for target in filter(lambda target: target.is_ranked, report.targets):
         figures = {}
         for name, result in report.by_format(target, part).items():
             spread = report.spread(result)
             if result.area and result.area.area and name in FORMATS:
                 figures[name] = (result.area.area / result.point.terms, spread.area if spread else None)
-        found.add(figures, in_unit=target.unit == "GE")
-    return found
+        areas.add(figures, in_unit=target.unit == "GE")
+    return areas
 
 
 def _delays(report: Report) -> Measured:
     """Delays of processing elements with one stage, mapped for speed."""
-    found = Measured(f"delay, {PROCESSING_ELEMENT} of one stage mapped for speed", "ns", 1)
+    delays = Measured(f"delay, {PROCESSING_ELEMENT} of one stage mapped for speed", "ns", 1)
     for target in report.targets:
         if target.recipe == "speed" and not (target.library and target.library.doubt):
             figures = {}
@@ -160,13 +160,13 @@ def _delays(report: Report) -> Measured:
                 spread = report.spread(result)
                 if result.delay and name in FORMATS:
                     figures[name] = (result.delay, spread.delay if spread else None)
-            found.add(figures)
-    return found
+            delays.add(figures)
+    return delays
 
 
 def _energies(report: Report) -> Measured:
     """Energies of processing elements with one stage, mapped for area; deviations are those of the operands' seeds."""
-    found = Measured(_ENERGY, "pJ", 1)
+    energies = Measured(_ENERGY, "pJ", 1)
     by_library: dict[str, dict[str, tuple[float, float | None]]] = {}
     for energy in report.energies:
         point, target = energy.result.point, energy.result.target
@@ -174,16 +174,16 @@ def _energies(report: Report) -> Measured:
         if is_one and energy.operands == NORMAL and not energy.error:
             by_library.setdefault(target.name, {})[str(point.format)] = (energy.total, energy.spread)
     for figures in by_library.values():
-        found.add(figures)
-    return found
+        energies.add(figures)
+    return energies
 
 
 def _cores(report: Report, part: str) -> Measured:
     """Areas of a part, placed and routed."""
-    found = Measured(f"area, {part} placed and routed", "µm²", 0)
+    areas = Measured(f"area, {part} placed and routed", "µm²", 0)
     cores = [core for core in report.cores if core.result.point.part == part and not core.error]
-    found.add({str(core.result.point.format): (core.area, None) for core in cores})
-    return found
+    areas.add({str(core.result.point.format): (core.area, None) for core in cores})
+    return areas
 
 
 def _sound(report: Report, fronts: Iterable[Front]) -> list[Front]:
@@ -194,7 +194,7 @@ def _sound(report: Report, fronts: Iterable[Front]) -> list[Front]:
 
 def _at_a_clock(words: str, unit: str, digits: int, fronts: Iterable[Front]) -> Measured:
     """Costs at equal delays."""
-    found = Measured(words, unit, digits)
+    costs = Measured(words, unit, digits)
     for clock in same_clocks(fronts):
-        found.add({name: (cost, None) for name, cost in clock.costs.items()})
-    return found
+        costs.add({name: (cost, None) for name, cost in clock.costs.items()})
+    return costs

@@ -22,9 +22,9 @@ def own_section(report: Report) -> list[str]:
         return []
     own = own_designs(report)
     failed = [
-        f"- {escaped(f'{each.point.name} on {each.target.label}: {reason(each.error)}')}"
-        for each in report.failed
-        if each.point.name in own
+        f"- {escaped(f'{result.point.name} on {result.target.label}: {reason(result.error)}')}"
+        for result in report.failed
+        if result.point.name in own
     ]
     memories = " On gates, areas exclude memories." if "memory bits" in headings else ""
     return [
@@ -45,10 +45,10 @@ def own_table(report: Report) -> tuple[list[str], list[list[str]]]:
     headings += [f"{kind}, {name} / this" for name in own for kind in ("area", *(["ns"] if timed else []))]
     rows = []
     for target in report.targets if own else []:
-        found = [result for result in report.results if result.target == target]
-        ours = [result for result in found if result.point.name not in own]
-        theirs = [result for result in found if result.point.name in own]
-        rows += [_row(target, each, theirs, stored=stored, timed=timed) for each in (*theirs, *ours)]
+        results = [result for result in report.results if result.target == target]
+        ours = [result for result in results if result.point.name not in own]
+        theirs = [result for result in results if result.point.name in own]
+        rows += [_row(target, design, theirs, stored=stored, timed=timed) for design in (*theirs, *ours)]
     return headings, [row + [""] * (len(headings) - len(row)) for row in rows]
 
 
@@ -60,7 +60,7 @@ def _row(target: Target, result: Result, theirs: list[Result], *, stored: bool, 
     row = [target.label, result.point.name, f"{area.area:,.0f} {target.unit}", f"{area.flip_flops:,}"]
     row += [f"{area.memory_bits:,}"] if stored else []
     row += ["" if result.delay is None else f"{result.delay:.2f}"] if timed else []
-    for each in theirs:
-        row.append(f"{each.area.area / area.area:.2f}" if each.area and area.area and target.counts_all else "")
-        row += [f"{each.delay / result.delay:.2f}" if each.delay and result.delay else ""] if timed else []
+    for own in theirs:
+        row.append(f"{own.area.area / area.area:.2f}" if own.area and area.area and target.counts_all else "")
+        row += [f"{own.delay / result.delay:.2f}" if own.delay and result.delay else ""] if timed else []
     return row

@@ -7,45 +7,45 @@ from openmxu.area.target.targets import RECIPES
 from openmxu.pages.tables import Marked, escaped, inert, reason, table
 
 
-def to_markdown(found: Comparison) -> str:
+def to_markdown(peers: Comparison) -> str:
     """A comparison as Markdown: a table for each target, a list of the designs, and the failures."""
     blocks = [
-        f"Measured with {_tools(found)}. Every design was read from Verilog, ours after export, and mapped by the same "
+        f"Measured with {_tools(peers)}. Every design was read from Verilog, ours after export, and mapped by the same "
         "script. Areas are those of combinational gates, before placing and routing; flip-flops have columns of their "
         "own. Delays are those of the longest path between ports and registers, with the loads of gates and the "
         "library's default wire load, if it has one. Ratios are relative to our part, the first row of each group: "
         "above 1 the other design is larger or slower.",
-        *(block for library in _with_recipes(found) for block in _best(found, library)),
-        *(block for target in found.targets for block in _target(found, target)),
+        *(block for library in _with_recipes(peers) for block in _best(peers, library)),
+        *(block for target in peers.targets for block in _target(peers, target)),
         "### The designs",
         table(
             ["design", "from", "version", "licence", "what it is"],
-            [[each.name, each.url, each.version, each.licence, each.notes] for each in found.designs if each.against],
+            [[row.name, row.url, row.version, row.licence, row.notes] for row in peers.designs if row.against],
             words=5,
         ),
     ]
-    failed = found.failed
+    failed = peers.failed
     if failed:
         blocks += ["### Not measured", "\n".join(f"- {inert(f'{name}: {reason(error)}')}" for name, error in failed)]
-    notes = {f"- {inert(f'{e.design} on {e.target}: {reason(e.note)}')}" for e in found.figures if e.note}
+    notes = {f"- {inert(f'{e.design} on {e.target}: {reason(e.note)}')}" for e in peers.figures if e.note}
     if notes:
         blocks += ["### Without a delay", "\n".join(sorted(notes))]
     return "\n\n".join(blocks) + "\n"
 
 
-def _tools(found: Comparison) -> str:
-    timing = sorted({target.timing for target in found.targets if target.timing})
-    return "; ".join([f"OpenMXU {found.tools['OpenMXU']}", found.tools["Yosys"], *timing])
+def _tools(peers: Comparison) -> str:
+    timing = sorted({target.timing for target in peers.targets if target.timing})
+    return "; ".join([f"OpenMXU {peers.tools['OpenMXU']}", peers.tools["Yosys"], *timing])
 
 
-def _with_recipes(found: Comparison) -> list[list[ComparedTarget]]:
+def _with_recipes(peers: Comparison) -> list[list[ComparedTarget]]:
     """The targets of each library with several recipes."""
-    libraries = dict.fromkeys(target.sha256 for target in found.targets if target.sha256)
-    groups = [[target for target in found.targets if target.sha256 == each] for each in libraries]
+    libraries = dict.fromkeys(target.sha256 for target in peers.targets if target.sha256)
+    groups = [[target for target in peers.targets if target.sha256 == library] for library in libraries]
     return [group for group in groups if len(group) > 1]
 
 
-def _best(found: Comparison, targets: Sequence[ComparedTarget]) -> Iterator[str]:
+def _best(peers: Comparison, targets: Sequence[ComparedTarget]) -> Iterator[str]:
     """Each design with the recipe that suits it most: a recipe that was chosen for ours may not suit others."""
     nand2 = targets[0].nand2_area
     yield f"### {targets[0].name}, each design with its best recipe"
@@ -54,13 +54,13 @@ def _best(found: Comparison, targets: Sequence[ComparedTarget]) -> Iterator[str]
         f"One GE is {nand2:g} in the unit of the library."
     )
     figures = {
-        design.name: [(each, target) for target in targets if (each := found.find(design.name, target.label))]
-        for design in found.designs
+        design.name: [(each, target) for target in targets if (each := peers.find(design.name, target.label))]
+        for design in peers.designs
     }
     areas = {name: _least([(e.combinational, t.recipe) for e, t in each]) for name, each in figures.items()}
     delays = {name: _least([(e.delay, t.recipe) for e, t in each]) for name, each in figures.items()}
     rows = []
-    for design in found.designs:
+    for design in peers.designs:
         area, recipe = areas[design.name]
         delay, faster = delays[design.name]
         rows.append(
@@ -78,12 +78,12 @@ def _best(found: Comparison, targets: Sequence[ComparedTarget]) -> Iterator[str]
     yield table(["design", targets[0].unit, "µm²", "recipe", "to ours", "ns", "recipe", "to ours"], rows)
 
 
-def _least(found: Sequence[tuple[float | None, str]]) -> tuple[float | None, str]:
+def _least(figures: Sequence[tuple[float | None, str]]) -> tuple[float | None, str]:
     """The smallest figure, and its recipe."""
-    return min(((value, recipe) for value, recipe in found if value is not None), default=(None, ""))
+    return min(((value, recipe) for value, recipe in figures if value is not None), default=(None, ""))
 
 
-def _target(found: Comparison, target: ComparedTarget) -> Iterator[str]:
+def _target(peers: Comparison, target: ComparedTarget) -> Iterator[str]:
     """The heading and the table of a target."""
     yield f"### {target.label}"
     if target.sha256:
@@ -102,12 +102,12 @@ def _target(found: Comparison, target: ComparedTarget) -> Iterator[str]:
         "depth",
         *(["ns", "to ours"] if target.timing else []),
     ]
-    yield table(headings, [_row(found, target, design, in_library) for design in found.designs])
+    yield table(headings, [_row(peers, target, design, in_library) for design in peers.designs])
 
 
-def _row(found: Comparison, target: ComparedTarget, design: ComparedDesign, in_library: bool) -> list[str]:
-    figures = found.find(design.name, target.label)
-    ours = found.find(design.against, target.label) if design.against else None
+def _row(peers: Comparison, target: ComparedTarget, design: ComparedDesign, in_library: bool) -> list[str]:
+    figures = peers.find(design.name, target.label)
+    ours = peers.find(design.against, target.label) if design.against else None
     name = _called(design)
     if figures is None or figures.combinational is None:
         return [name, "not read" if figures is None else "failed"]

@@ -20,9 +20,9 @@ def placed_section(report: Report) -> list[str]:
     """A table of cores with its limits; empty if none was placed."""
     if not report.cores:
         return []
-    found = [core for core in report.cores if not core.error]
-    bases = {core.result.point.part: core for core in found if str(core.result.point.format) == _BASE}
-    rows = [_row(core, bases.get(core.result.point.part)) for core in found]
+    cores = [core for core in report.cores if not core.error]
+    bases = {core.result.point.part: core for core in cores if str(core.result.point.format) == _BASE}
+    rows = [_row(core, bases.get(core.result.point.part)) for core in cores]
     headings = ["design", "cells", "area of cells, µm²", "core, µm²", "bf16 = 1", "wire, mm", "bf16 = 1", "vias"]
     return [
         "Designs mapped to osu018 (180 nm, six metal layers) by recipe 'area', placed by graywolf and routed by "
@@ -33,7 +33,7 @@ def placed_section(report: Report) -> list[str]:
         "routed.",
         *([table([*headings, "open nets", "layouts"], rows)] if rows else []),
         *([f"![Multipliers of bf16 and fp32, placed and routed, at one scale]({PLACED})"] if _pair(report) else []),
-        *([_sentence(bases, found)] if bases else []),
+        *([_sentence(bases, cores)] if bases else []),
         *(f"- {core.result.point.name}: {core.error}" for core in report.cores if core.error),
     ]
 
@@ -53,25 +53,25 @@ def _row(core: Core, base: Core | None) -> list[str]:
     ]
 
 
-def _sentence(bases: Mapping[str, Core], found: Sequence[Core]) -> str:
+def _sentence(bases: Mapping[str, Core], cores: Sequence[Core]) -> str:
     """The effect of wires on the ratios, and its limits."""
-    others = [core for core in found if core.result.point.part in bases and str(core.result.point.format) != _BASE]
-    said = [
+    others = [core for core in cores if core.result.point.part in bases and str(core.result.point.format) != _BASE]
+    factors = [
         f"{core.wire / bases[core.result.point.part].wire / (core.area / bases[core.result.point.part].area):.2f} "
         f"({core.result.point.name})"
         for core in others
     ]
     return (
         "Areas of cores have the same ratios as areas of cells: the router needs no extra room. Ratios of wire lengths "
-        f"are those of core areas times {', '.join(said)}. This is one old technology with few cells, without power "
+        f"are those of core areas times {', '.join(factors)}. This is one old technology with few cells, without power "
         "grid, clock tree and timing; larger designs, or denser cells, may need room for wires."
     )
 
 
 def _pair(report: Report) -> list[Core]:
     """The multipliers that are drawn."""
-    found = {str(core.result.point.format): core for core in report.cores if core.result.point.part == "multiplier"}
-    pair = [found[name] for name in (_BASE, "fp32") if name in found and found[name].drawing]
+    by_format = {str(core.result.point.format): core for core in report.cores if core.result.point.part == "multiplier"}
+    pair = [by_format[name] for name in (_BASE, "fp32") if name in by_format and by_format[name].drawing]
     return pair if len(pair) > 1 else []
 
 
@@ -81,7 +81,7 @@ def to_drawing(report: Report) -> dict[str, bytes]:
     if not pair:
         return {}
     drawings = [core.drawing for core in pair if core.drawing]
-    sizes = [_size(each) for each in drawings]
+    sizes = [_size(layout) for layout in drawings]
     width, height, gap = sum(w for w, _ in sizes), max(h for _, h in sizes), 100
     font = (width + gap) // 40
     head, groups, captions, left = 5 * font, [], [], 0

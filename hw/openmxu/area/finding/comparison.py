@@ -94,13 +94,13 @@ class Comparison:
 
     def find(self, design: str, target: str) -> Figures | None:
         """The figures of a design on a target."""
-        return next((each for each in self.figures if (each.design, each.target) == (design, target)), None)
+        return next((figures for figures in self.figures if (figures.design, figures.target) == (design, target)), None)
 
     @property
     def failed(self) -> list[tuple[str, str]]:
         """Designs without an area: the name, with the target, and the reason."""
-        unread = [(each.name, each.error) for each in self.designs if each.error]
-        return unread + [(f"{each.design} on {each.target}", each.error) for each in self.figures if each.error]
+        unread = [(entry.name, entry.error) for entry in self.designs if entry.error]
+        return unread + [(f"{entry.design} on {entry.target}", entry.error) for entry in self.figures if entry.error]
 
     def to_json(self) -> str:
         """JSON text. Nothing in it depends on the machine, the folder or the time."""
@@ -109,12 +109,12 @@ class Comparison:
     @classmethod
     def of_json(cls, text: str) -> "Comparison":
         """The reverse of :meth:`to_json`."""
-        found = json.loads(text)
+        content = json.loads(text)
         return cls(
-            found["tools"],
-            tuple(ComparedTarget(**each) for each in found["targets"]),
-            tuple(ComparedDesign(**each) for each in found["designs"]),
-            tuple(Figures(**each) for each in found["figures"]),
+            content["tools"],
+            tuple(ComparedTarget(**fields) for fields in content["targets"]),
+            tuple(ComparedDesign(**fields) for fields in content["designs"]),
+            tuple(Figures(**fields) for fields in content["figures"]),
         )
 
 
@@ -140,8 +140,8 @@ def compare_peers(
     check_options("quick", None, jobs, limit)
     chosen, notes = choose("quick", [] if targets is None and liberty else targets, liberty, recipes)
     peers = read_peers(folder)
-    places = [output / name for name in COMPARISON_FILES]
-    with output_folder(output), reserve(*places) as outputs, workers(jobs, cluster, limit) as where:
+    paths = [output / name for name in COMPARISON_FILES]
+    with output_folder(output), reserve(*paths) as outputs, workers(jobs, cluster, limit) as where:
         tool = yosys.prepare(tell)
         for note in notes:
             tell(note)
@@ -149,10 +149,10 @@ def compare_peers(
         plan = [(target, point) for target in chosen for point in points]
         tell(f"{len(plan)} measurement{'s' * (len(plan) != 1)} of {len(points)} designs with {tool}")
         figures = tuple(map(_figures, measure_all(plan, where, tell)))
-        found = Comparison({"Yosys": tool, **provenance()}, tuple(map(_target, chosen)), tuple(designs), figures)
-        for place, text in zip(places, (found.to_json(), to_markdown(found)), strict=True):
-            outputs.write_text(place, text)
-    return found
+        comparison = Comparison({"Yosys": tool, **provenance()}, tuple(map(_target, chosen)), tuple(designs), figures)
+        for path, text in zip(paths, (comparison.to_json(), to_markdown(comparison)), strict=True):
+            outputs.write_text(path, text)
+    return comparison
 
 
 def _read(
@@ -189,11 +189,11 @@ def _figures(result: Result) -> Figures:
     """The figures of a measurement; no delay where the clock is not known."""
     area, point = result.area, result.point
     assert isinstance(point, PeerPoint)
-    found = Figures(point.name, result.target.label, error=result.error, figure=result.figure)
+    figures = Figures(point.name, result.target.label, error=result.error, figure=result.figure)
     if area is None:
-        return found
-    found = replace(
-        found,
+        return figures
+    figures = replace(
+        figures,
         combinational=round(area.combinational, 4),
         sequential=round(area.sequential or 0.0, 4),
         flip_flops=area.flip_flops,
@@ -202,5 +202,5 @@ def _figures(result: Result) -> Figures:
         depth=result.depth,
     )
     if result.target.timing and area.flip_flops and not point.is_clocked:
-        return replace(found, note="it has flip-flops, and no port clk: clock must name it")
-    return replace(found, delay=result.delay, note=result.note)
+        return replace(figures, note="it has flip-flops, and no port clk: clock must name it")
+    return replace(figures, delay=result.delay, note=result.note)

@@ -28,7 +28,7 @@ def element_areas(units: Sequence[MxuConfig], tell: Callable[[str], None]) -> li
         for unit in units
     ]
     with workers(None, None, _LIMIT) as where:
-        results = measure_all([(target, each) for each in points], where, tell)
+        results = measure_all([(target, element) for element in points], where, tell)
     _check(results)
     return [result.area.area for result in results if result.area is not None]
 
@@ -41,13 +41,13 @@ def _check(results: Sequence[Result]) -> None:
 
 def check_energies(unit: MxuConfig) -> None:
     """Refuse a unit whose parts have no known operands, so that its energy cannot be measured."""
-    for name, domain, given in (
+    for name, domain, value in (
         ("stages", ["1"], str(unit.stages)),
         ("subnormals", ["flush"], unit.subnormals),
         ("operand", list(FORMATS), str(unit.operand)),
     ):
-        if given not in domain:
-            raise ValueError(f"{name} must be {' or '.join(domain)} where energies are measured, not {given!r}")
+        if value not in domain:
+            raise ValueError(f"{name} must be {' or '.join(domain)} where energies are measured, not {value!r}")
 
 
 def element_energies(units: Sequence[MxuConfig], library: Library, tell: Callable[[str], None]) -> list[UnitEnergy]:
@@ -73,11 +73,11 @@ def element_energies(units: Sequence[MxuConfig], library: Library, tell: Callabl
         if energy.error:
             raise ValueError(f"the energy of {energy.result.point.name} was not measured: {energy.error}")
     parts = parts_of(energies)[target.name, target.recipe]
-    found = [unit_energy(target.name, target.recipe, unit, parts) for unit in units]
-    return [each for each in found if each is not None]
+    unit_energies = [unit_energy(target.name, target.recipe, unit, parts) for unit in units]
+    return [each for each in unit_energies if each is not None]
 
 
 def _check_library(target: Target, points: Sequence[Point]) -> None:
-    if not all(is_metered(target, each) for each in points):
+    if not all(is_metered(target, part) for part in points):
         doubt = f": {target.library.doubt}" if target.library and target.library.doubt else ""
         raise ValueError(f"liberty must be a library with sound areas and energies, not {target.name!r}{doubt}")

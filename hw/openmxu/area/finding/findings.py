@@ -92,12 +92,12 @@ class Spread:
     @property
     def area(self) -> float | None:
         """Standard deviation of all areas, as a fraction of their mean; none for fewer than two."""
-        return _deviation([each.area.area for each in (self.result, *self.others) if each.area])
+        return _deviation([result.area.area for result in (self.result, *self.others) if result.area])
 
     @property
     def delay(self) -> float | None:
         """Standard deviation of all delays, as a fraction of their mean; none for fewer than two."""
-        return _deviation([each.delay for each in (self.result, *self.others) if each.delay])
+        return _deviation([result.delay for result in (self.result, *self.others) if result.delay])
 
 
 def _deviation(values: Sequence[float]) -> float | None:
@@ -229,17 +229,17 @@ class Report:
 
     def area(self, name: str, target: Target) -> float | None:
         """The area of the point of this name on a target; none if it was not measured there or the run failed."""
-        found = self.result(name, target)
-        return found.area.area if found and found.area else None
+        result = self.result(name, target)
+        return result.area.area if result and result.area else None
 
     @cached_property
     def _ordinary(self) -> dict[tuple[Target, str], list[Result]]:
         """The results with an area, by target and part, variants left out."""
-        found: dict[tuple[Target, str], list[Result]] = {}
+        results: dict[tuple[Target, str], list[Result]] = {}
         for result in self.results:
             if result.area and not result.point.variant:
-                found.setdefault((result.target, result.point.part), []).append(result)
-        return found
+                results.setdefault((result.target, result.point.part), []).append(result)
+        return results
 
     def by_format(self, target: Target, part: str) -> dict[str, Result]:
         """The results of a part on a target, by format; products by the format of their width."""
@@ -267,25 +267,25 @@ class Report:
         for (_, part), areas in sweeps.items():
             if len(areas) >= _FEWEST:
                 common[part] = common.get(part, set(areas)) & set(areas)
-        found = (
+        fits = (
             fit_curve(target, part, {width: area for width, area in areas.items() if width in common[part]})
             for (target, part), areas in sweeps.items()
             if part in common
         )
-        return [fit for fit in found if fit]
+        return [fit for fit in fits if fit]
 
     @cached_property
     def ratios(self) -> list[Ratio]:
         """The ratios of the claims for each target and part where bf16 and another format were measured."""
-        found = []
+        ratios = []
         for target in self.counted:
             for part in _COMPARED:
                 results = self.by_format(target, part)
-                areas = {name: each.area.area for name, each in results.items() if each.area}
+                areas = {name: result.area.area for name, result in results.items() if result.area}
                 others = {name: areas[name] / areas["bf16"] for name in CLAIMS if name in areas and "bf16" in areas}
                 if others:
-                    found.append(Ratio(target, part, areas["bf16"], others, self._deviations(results, others)))
-        return found
+                    ratios.append(Ratio(target, part, areas["bf16"], others, self._deviations(results, others)))
+        return ratios
 
     def _deviations(self, results: Mapping[str, Result], others: Iterable[str]) -> dict[str, float]:
         """Standard deviations over orders: of the area for bf16, and of the ratios to it."""
@@ -296,7 +296,7 @@ class Report:
         }
         base = own.get("bf16")
         return (
-            {} if base is None else {name: hypot(base, each) if name != "bf16" else base for name, each in own.items()}
+            {} if base is None else {name: hypot(base, area) if name != "bf16" else base for name, area in own.items()}
         )
 
     @cached_property
@@ -311,21 +311,21 @@ class Report:
 
     @cached_property
     def _orders(self) -> dict[tuple[str, Target], list[Result]]:
-        found: dict[tuple[str, Target], list[Result]] = {}
+        orders: dict[tuple[str, Target], list[Result]] = {}
         for result in self.reordered:
-            found.setdefault((replace(result.point, order=0).name, result.target), []).append(result)
-        return found
+            orders.setdefault((replace(result.point, order=0).name, result.target), []).append(result)
+        return orders
 
     @cached_property
     def costs(self) -> list[Cost]:
         """The costs of features, on each target where both designs were measured."""
-        found = []
+        costs = []
         for target in self.counted:
             for ablation in ABLATIONS:
-                whole, without = (self.area(each.name, target) for each in (ablation.whole, ablation.without))
+                whole, without = (self.area(point.name, target) for point in (ablation.whole, ablation.without))
                 if whole and without:
-                    found.append(Cost(target, ablation, whole, without))
-        return found
+                    costs.append(Cost(target, ablation, whole, without))
+        return costs
 
     @cached_property
     def fronts(self) -> list[Front]:
@@ -340,10 +340,10 @@ class Report:
     @property
     def by_design(self) -> dict[str, list[Entry]]:
         """The entries for each design of the catalog, by its name, in the order of the targets."""
-        found: dict[str, list[Entry]] = {}
+        entries: dict[str, list[Entry]] = {}
         for entry in self.catalog:
-            found.setdefault(entry.design.name, []).append(entry)
-        return found
+            entries.setdefault(entry.design.name, []).append(entry)
+        return entries
 
     @property
     def runs(self) -> list[Result]:
@@ -391,14 +391,14 @@ def _least_squares(matrix: NDArray[np.float64], y: NDArray[np.float64]) -> list[
     from scipy.special import stdtrit  # noqa: PLC0415  # an extra, which nothing but reports needs
 
     count, unknown = matrix.shape
-    found, *_ = np.linalg.lstsq(matrix, y)
-    residuals = y - matrix @ found
+    coefficients, *_ = np.linalg.lstsq(matrix, y)
+    residuals = y - matrix @ coefficients
     variance = float(residuals @ residuals) / (count - unknown)
     errors = np.sqrt(variance * np.diag(np.linalg.inv(matrix.T @ matrix)))
     margins = stdtrit(count - unknown, (1 + CONFIDENCE) / 2) * errors
     return [
         Interval(float(value), float(value - margin), float(value + margin))
-        for value, margin in zip(found, margins, strict=True)
+        for value, margin in zip(coefficients, margins, strict=True)
     ]
 
 

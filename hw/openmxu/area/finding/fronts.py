@@ -88,32 +88,32 @@ def energy_fronts(energies: Iterable[Energy]) -> list[Front]:
 
 def _fronts(elements: Iterable[Element]) -> list[Front]:
     """The fronts of the elements with flushed subnormals and a delay."""
-    found: dict[tuple[str, str], list[Element]] = {}
+    groups: dict[tuple[str, str], list[Element]] = {}
     for element in elements:
         point = element.result.point
         is_one = point.part == PROCESSING_ELEMENT and point.options.get("subnormals") == "flush" and not point.ties
         if is_one and point.format is not None and element.delay:
-            found.setdefault((element.result.target.name, str(point.format)), []).append(element)
+            groups.setdefault((element.result.target.name, str(point.format)), []).append(element)
     return [
         Front(library, name, _unbeaten(elements))
-        for (library, name), elements in found.items()
+        for (library, name), elements in groups.items()
         if len(elements) >= _FEWEST
     ]
 
 
 def _unbeaten(elements: list[Element]) -> tuple[Element, ...]:
     """The elements for which no other one is both as fast and as cheap."""
-    found: list[Element] = []
-    for element in sorted(elements, key=lambda each: (each.delay, each.cost)):
-        if not found or element.cost < found[-1].cost:
-            found.append(element)
-    return tuple(found)
+    front: list[Element] = []
+    for element in sorted(elements, key=lambda candidate: (candidate.delay, candidate.cost)):
+        if not front or element.cost < front[-1].cost:
+            front.append(element)
+    return tuple(front)
 
 
-def same_clocks(found: Iterable[Front]) -> list[SameClock]:
+def same_clocks(fronts: Iterable[Front]) -> list[SameClock]:
     """Formats at three delays of each library: the shortest that all have, the longest that any needs, one between."""
     libraries: dict[str, list[Front]] = {}
-    for front in found:
+    for front in fronts:
         libraries.setdefault(front.library, []).append(front)
     rows = []
     for library, all_fronts in libraries.items():

@@ -65,14 +65,14 @@ def unit_energies(energies: Iterable[Energy]) -> list[UnitEnergy]:
 
 def parts_of(energies: Iterable[Energy]) -> Mapping[tuple[str, str], Parts]:
     """Energies of parts with as few stages as possible, by library and recipe."""
-    found: dict[tuple[str, str], dict[tuple[str, str, str], Energy]] = {}
+    by_recipe: dict[tuple[str, str], dict[tuple[str, str, str], Energy]] = {}
     for energy in energies:
         point, target = energy.result.point, energy.result.target
         fewest = 1 if point.is_element else 0
         if not energy.error and point.options.get("stages") == fewest:
-            parts = found.setdefault((target.name, target.recipe), {})
+            parts = by_recipe.setdefault((target.name, target.recipe), {})
             parts[point.part, str(point.format), energy.operands] = energy
-    return found
+    return by_recipe
 
 
 def unit_energy(library: str, recipe: str, config: MxuConfig, parts: Parts) -> UnitEnergy | None:

@@ -45,7 +45,7 @@ def changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Change]:
     """The figures that differ between an old and a new report. Targets that only one of them has are left out."""
     before, now = dict(_figures(old)), dict(_figures(new))
     targets = {name[-2:] for name in before} & {name[-2:] for name in now}
-    found = []
+    changed = []
     for name in dict.fromkeys([*before, *now]):
         if name[-2:] not in targets:
             continue
@@ -53,13 +53,13 @@ def changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Change]:
         if name not in before or name not in now:
             there = before.get(name) or now.get(name) or {}
             present = there.get("area", there.get("energy", there.get("core_um2")))
-            found.append(Change(words, "", present if name in before else None, present if name in now else None))
+            changed.append(Change(words, "", present if name in before else None, present if name in now else None))
             continue
         for figure, unit in (("area", now[name]["unit"]), *_OTHERS.items()):
             values = before[name].get(figure), now[name].get(figure)
             if values[0] != values[1]:
-                found.append(Change(words, re.sub("_(ns|um2|mm)$", "", figure), *values, unit))
-    return found
+                changed.append(Change(words, re.sub("_(ns|um2|mm)$", "", figure), *values, unit))
+    return changed
 
 
 def _figures(report: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], Mapping[str, Any]]]:

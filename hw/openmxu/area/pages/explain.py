@@ -6,10 +6,10 @@ from typing import Any
 
 def explain(report: Mapping[str, Any], figure: str) -> str:
     """Design, target, tools and script of the figure, in words."""
-    found = [run for run in _runs(report) if run["figure"].startswith(figure) or figure in (run["top"], run["name"])]
+    runs = [run for run in _runs(report) if run["figure"].startswith(figure) or figure in (run["top"], run["name"])]
     of_design = [entry for entry in report["catalog"] if entry["design"] == figure]
-    found += [term for entry in of_design for term in entry["terms"] if term not in found]
-    if not found or not figure:
+    runs += [term for entry in of_design for term in entry["terms"] if term not in runs]
+    if not runs or not figure:
         raise ValueError(f"explain must be a figure or a design of the report, not {figure!r}")
     targets = {(target["name"], target["recipe"]): target for target in report["targets"]}
     energies: dict[str, list[Mapping[str, Any]]] = {}
@@ -26,7 +26,7 @@ def explain(report: Mapping[str, Any], figure: str) -> str:
                 *([_core(report, cores[run["figure"]])] if run["figure"] in cores else []),
             ],
         )
-        for run in found
+        for run in runs
     )
 
 
@@ -65,9 +65,9 @@ def _energy(energy: Mapping[str, Any]) -> str:
     if energy["error"]:
         return f"  energy   {energy['operands']}: {energy['error']}"
     one = energy.get("multiply_add") or energy["total"]
-    each = "" if one == energy["total"] else f", {one:.2f} for each multiply-add"
+    text = "" if one == energy["total"] else f", {one:.2f} for each multiply-add"
     return (
-        f"  energy   {energy['operands']}: {energy['total']:.2f} pJ a cycle{each}, clock pins {energy['clock']:.2f}, "
+        f"  energy   {energy['operands']}: {energy['total']:.2f} pJ a cycle{text}, clock pins {energy['clock']:.2f}, "
         f"flip-flops {energy['flip_flops']:.2f}, gates {energy['logic']:.2f}; each net once {energy['at_once']:.2f}; "
         f"{energy['cycles']:,} cycles of each of {energy['seeds']} seeds, ± {energy['spread']:.1%}"
     )

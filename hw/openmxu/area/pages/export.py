@@ -132,11 +132,11 @@ def _figures(area: Area | None) -> dict[str, Any]:
 
 def _finding(finding: Fit | Ratio) -> dict[str, Any]:
     """A fit or ratio, its target by name."""
-    found = {field.name: getattr(finding, field.name) for field in fields(finding)}
-    for name, value in found.items():
+    values = {field.name: getattr(finding, field.name) for field in fields(finding)}
+    for name, value in values.items():
         if isinstance(value, Interval):
-            found[name] = asdict(value)
-    return {**found, "target": finding.target.name, "recipe": finding.target.recipe}
+            values[name] = asdict(value)
+    return {**values, "target": finding.target.name, "recipe": finding.target.recipe}
 
 
 def _energy(energy: Energy) -> dict[str, Any]:

@@ -111,10 +111,10 @@ def _all_quantities(report: Report) -> list[str]:
 
 def _relative(report: Report, rows: Sequence[Sequence[str]]) -> str:
     """The meaning of a table of ratios and of its ±."""
-    said = ["Cost relative to bf16; the last column is bf16 itself, on cell libraries."]
-    said.append("Ranges span all targets, libraries or clocks.")
+    sentences = ["Cost relative to bf16; the last column is bf16 itself, on cell libraries."]
+    sentences.append("Ranges span all targets, libraries or clocks.")
     if any("same clock" in row[0] for row in rows[:-1]):
-        said.append(
+        sentences.append(
             "At the same clock: for each format the best element of all stages and recipes, at three clocks of each "
             "library; energies include glitches, not wires."
         )
@@ -127,7 +127,7 @@ def _relative(report: Report, rows: Sequence[Sequence[str]]) -> str:
     shown = [
         words for words, kinds in spreads.items() if any(row[0].startswith(kinds) and "±" in str(row) for row in rows)
     ]
-    return " ".join([*said, *([f"±: standard deviation, {', '.join(shown)}."] if shown else [])])
+    return " ".join([*sentences, *([f"±: standard deviation, {', '.join(shown)}."] if shown else [])])
 
 
 def _conditions(report: Report) -> str:
@@ -150,10 +150,10 @@ def _conditions(report: Report) -> str:
         lines.append(line)
     if report.placed_by:
         lines.append(f"- Placed and routed by {report.placed_by}.")
-    given = dict.fromkeys(result.point.name for result in report.runs if isinstance(result.point, PeerPoint))
-    if given:
+    designs = dict.fromkeys(result.point.name for result in report.runs if isinstance(result.point, PeerPoint))
+    if designs:
         lines.append(
-            f"- Designs of yours: {escaped(', '.join(given))}. Their function and their number of cycles were not "
+            f"- Designs of yours: {escaped(', '.join(designs))}. Their function and their number of cycles were not "
             "checked."
         )
     lines += [
@@ -217,7 +217,7 @@ def _paths(report: Report) -> list[str]:
 def _by_target(report: Report, targets: Sequence[Target], value: Callable[[Result], str], *, unit: bool = False) -> str:
     """A row for each point, a column for each target; empty where a point was not measured."""
     rows = [
-        [point.name, *[value(found) if (found := report.result(point.name, target)) else "" for target in targets]]
+        [point.name, *[value(result) if (result := report.result(point.name, target)) else "" for target in targets]]
         for point in report.points
     ]
     headings = [f"{target.label} ({target.unit})" if unit else target.label for target in targets]
@@ -288,12 +288,12 @@ def _costs(report: Report) -> list[str]:
         return []
     most = Counter(cost.target for cost in report.costs)
     targets = [target for target, count in most.items() if 2 * count >= max(most.values())]
-    found: dict[tuple[str, str], dict[Target, Cost]] = {}
+    features: dict[tuple[str, str], dict[Target, Cost]] = {}
     for cost in report.costs:
-        found.setdefault((cost.ablation.subject, cost.ablation.feature), {})[cost.target] = cost
+        features.setdefault((cost.ablation.subject, cost.ablation.feature), {})[cost.target] = cost
     rows = [
         [subject, feature, *[f"{-costs[target].saved:+.1%}" if target in costs else "" for target in targets]]
-        for (subject, feature), costs in found.items()
+        for (subject, feature), costs in features.items()
     ]
     return [
         "Change of area when a feature is left out, in per cent of the part that has it. NaN, infinite operands, "
@@ -336,10 +336,10 @@ def _array_rows(report: Report) -> Iterator[list[str]]:
     """Each array and unit beside the one of bf16; none where that one was not measured."""
     for target in report.targets:
         for part in (ARRAY, UNIT):
-            found = report.by_format(target, part)
-            base = found["bf16"].area if "bf16" in found else None
+            results = report.by_format(target, part)
+            base = results["bf16"].area if "bf16" in results else None
             clock = _FPGA_CLOCK if target.recipe == "fpga" else _GATE_CLOCK
-            for name, result in found.items():
+            for name, result in results.items():
                 if not result.area or not base:
                     continue
                 cells = result.point.cells

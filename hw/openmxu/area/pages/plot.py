@@ -59,11 +59,11 @@ def to_images(report: Report) -> dict[str, bytes]:
             _draw_costs(figure.subplots(), costs)
             images["costs.svg"] = _save(figure, "svg")
         sound = {target.name for target in ranked}
-        for name, label, found in (
+        for name, label, all_fronts in (
             ("clock.svg", "area (GE)", report.fronts),
             ("energy.svg", "energy of a cycle (pJ), without wires", report.energy_fronts),
         ):
-            fronts = [front for front in found if front.library in sound]
+            fronts = [front for front in all_fronts if front.library in sound]
             fronts = [front for front in fronts if front.library == fronts[0].library]
             if len(fronts) > 1:
                 figure = Figure(figsize=(9, 5.4), layout="constrained")
@@ -93,8 +93,8 @@ def _draw_headline(axes: Axes, measured: list[Measured]) -> None:
             fontsize=10,
             color=colour,
         )
-        for row, each in enumerate(measured):
-            for ratio, deviation in each.ratios.get(name, ()):
+        for row, quantity in enumerate(measured):
+            for ratio, deviation in quantity.ratios.get(name, ()):
                 axes.errorbar(
                     ratio, row, xerr=deviation, color=colour, marker=marker, markersize=6, alpha=0.7, capsize=3
                 )
@@ -102,9 +102,9 @@ def _draw_headline(axes: Axes, measured: list[Measured]) -> None:
     axes.set_xscale("log")
     axes.set_xticks([1, 2, 4, 8, 16], ["1", "2", "4", "8", "16"])
     axes.xaxis.set_minor_locator(NullLocator())
-    ratios = [ratio for each in measured for name in CLAIMS for ratio, _ in each.ratios.get(name, ())]
+    ratios = [ratio for quantity in measured for name in CLAIMS for ratio, _ in quantity.ratios.get(name, ())]
     axes.set_xlim(0.9 * min(1.0, *ratios), 1.2 * max(*ratios, *CLAIMS.values()))
-    axes.set_yticks(range(len(measured)), [textwrap.fill(each.words, 30) for each in measured])
+    axes.set_yticks(range(len(measured)), [textwrap.fill(quantity.words, 30) for quantity in measured])
     axes.set_ylim(len(measured) - 0.5, -1.3)
     axes.set_xlabel("bf16 = 1; a mark for each target, library or clock", fontsize=11)
     _plain(axes)

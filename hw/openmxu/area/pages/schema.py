@@ -89,22 +89,22 @@ def read_report(path: Path) -> dict[str, Any]:
     if len(text) > _MOST_BYTES:
         raise refusal(f"it must be at most {_MOST_BYTES >> 20} MiB")
     try:
-        found = json.loads(text, parse_constant=_refuse_constant, parse_float=_finite)
+        report = json.loads(text, parse_constant=_refuse_constant, parse_float=_finite)
     except RecursionError:
         raise refusal("it is nested too deeply") from None
     except ValueError as error:  # no JSON, no UTF-8, or a number beyond all bounds
         raise refusal(error) from None
-    if isinstance(found, dict) and isinstance(found.get("schema"), int) and found["schema"] != SCHEMA:
-        raise ValueError(f"the report must have the layout {SCHEMA}, not {found['schema']}: {path}")
+    if isinstance(report, dict) and isinstance(report.get("schema"), int) and report["schema"] != SCHEMA:
+        raise ValueError(f"the report must have the layout {SCHEMA}, not {report['schema']}: {path}")
     try:
-        fastjsonschema.validate(_REPORT, found)
+        fastjsonschema.validate(_REPORT, report)
     except fastjsonschema.JsonSchemaValueException as error:
         raise refusal(error.message) from None
-    targets = {(target["name"], target["recipe"]) for target in found["targets"]}
-    for place, run in _runs(found):
+    targets = {(target["name"], target["recipe"]) for target in report["targets"]}
+    for position, run in _runs(report):
         if (run["target"], run["recipe"]) not in targets:
-            raise refusal(f"{place}.target must be one of data.targets, with its recipe, not {run['target']!r}")
-    return dict(found)
+            raise refusal(f"{position}.target must be one of data.targets, with its recipe, not {run['target']!r}")
+    return dict(report)
 
 
 def _runs(report: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:

@@ -67,7 +67,7 @@ def to_table(report: Report) -> RenderableType:
         for result in report.failed
     ]
     sentences = Text("\n".join(f"- {sentence}" for sentence in conclusion(report)))
-    return Group(*[each for each in tables if each.row_count], *failures, sentences)
+    return Group(*[table for table in tables if table.row_count], *failures, sentences)
 
 
 def _area(result: Result | None) -> str:

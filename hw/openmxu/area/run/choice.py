@@ -45,14 +45,14 @@ def choose(
     extent: str, targets: Sequence[str] | None, liberty: Sequence[Path], recipes: Sequence[str] | None
 ) -> tuple[list[Target], list[str]]:
     """The targets, and notes about libraries, each of which counts once."""
-    libraries = list({each.sha256: each for each in map(read_library, [*liberty, *named_libraries()])}.values())
+    libraries = list({lib.sha256: lib for lib in map(read_library, [*liberty, *named_libraries()])}.values())
     notes: list[str] = []
     if targets is None:
         libraries += _discover(libraries, extent, notes.append)
         targets = {"quick": ["generic"], "default": DEFAULT_TARGETS, "full": list(TARGETS)}[extent]
     libraries = _families(libraries)
     notes += [
-        f"{each.name} is measured, but no statement is about it: {each.doubt}" for each in libraries if each.doubt
+        f"{lib.name} is measured, but no statement is about it: {lib.doubt}" for lib in libraries if lib.doubt
     ]
     chosen = choose_targets(targets, libraries, recipes or (list(RECIPES) if extent == "full" else ["area"]))
     asked = [recipe for recipe in recipes or () if recipe in TIMED_RECIPES]
@@ -64,31 +64,31 @@ def choose(
 
 def _families(libraries: Sequence[Library]) -> list[Library]:
     """The libraries, with a doubt about each whose areas are those of an earlier one times a factor."""
-    found: list[Library] = []
+    known: list[Library] = []
     for library in libraries:
-        factors = {each.name: are_scaled(library.areas, each.areas) for each in found}
+        factors = {earlier.name: are_scaled(library.areas, earlier.areas) for earlier in known}
         same = [f"all areas are those of {name} times {factor:g}" for name, factor in factors.items() if factor]
-        found.append(replace(library, doubt=library.doubt or "".join(same[:1])))
-    return found
+        known.append(replace(library, doubt=library.doubt or "".join(same[:1])))
+    return known
 
 
 def _discover(known: Sequence[Library], extent: str, tell: Callable[[str], None]) -> list[Library]:
     """Libraries that were found on this machine and are not known yet; for a full report. Tells what was found."""
-    found: list[Library] = []
+    new: list[Library] = []
     there = found_libraries()
     if extent != "full":
         if there and extent == "default":
             tell(f"found {', '.join(path.stem for path, _ in there)}: measured with --full, or --liberty FILE")
-        return found
+        return new
     for path, source in there:
         try:
             library = read_library(path)
         except (OSError, ValueError) as error:
             tell(f"found {path} ({source}), of no use: {error}")
             continue
-        if library.name in {each.name for each in [*known, *found]}:
+        if library.name in {other.name for other in [*known, *new]}:
             tell(f"found {path} ({source}): given already")
         else:
             tell(f"found {path} ({source})")
-            found.append(library)
-    return found
+            new.append(library)
+    return new

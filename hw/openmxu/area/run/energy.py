@@ -97,8 +97,8 @@ class Meter(Protocol):
 def find_meter() -> Meter:
     """The installed meter."""
     for point in entry_points(group="openmxu.meters", name="energy"):
-        found: Meter = point.load()
-        return found
+        meter: Meter = point.load()
+        return meter
     raise OSError("energies are measured by openmxu_sim, which is not installed")
 
 
@@ -108,11 +108,11 @@ def planned(results: Iterable[Result], *, layer: bool = False) -> list[tuple[Res
     Parts and formats with known operands get those. A user's own design has none: it gets random inputs, and then so do
     our parts beside it. Elements of one stage also get the operands of a ``layer``.
     """
-    found = [result for result in results if result.area is not None and is_metered(result.target, result.point)]
-    own = any(_is_own(result) for result in found)
+    metered = [result for result in results if result.area is not None and is_metered(result.target, result.point)]
+    own = any(_is_own(result) for result in metered)
     return [
         (result, operands)
-        for result in found
+        for result in metered
         for operands in (*(() if _is_own(result) else _operands_for(result, layer=layer)), *((RANDOM,) if own else ()))
     ]
 

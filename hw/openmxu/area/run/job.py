@@ -80,17 +80,17 @@ def execute(job: Job, library: bytes | None) -> bytes:
         raise yosys.SynthesisError(f"tools must be {job.package} {job.timing}, not {' '.join(there)}")
     files = [_STATISTICS, _DEPTH, *([NETLIST] if job.timing else [])]
     libraries = {"cells.lib": library} if library else {}
-    found = yosys.run(job.script, job.rtlil, files, libraries=libraries, limit=job.limit)
+    outputs = yosys.run(job.script, job.rtlil, files, libraries=libraries, limit=job.limit)
     try:
-        statistics = json.loads(found[_STATISTICS])
+        statistics = json.loads(outputs[_STATISTICS])
     except ValueError as error:
         raise yosys.SynthesisError(f"Yosys: no result: {_STATISTICS}: {error}") from None
-    counted = Counted(statistics, max([0, *map(int, re.findall(r"\(length=(-?\d+)\)", found[_DEPTH]))]), None)
+    counted = Counted(statistics, max([0, *map(int, re.findall(r"\(length=(-?\d+)\)", outputs[_DEPTH]))]), None)
     if job.keep and job.timing:
-        counted = replace(counted, packed=base64.b64encode(pack(found[NETLIST])).decode())
+        counted = replace(counted, packed=base64.b64encode(pack(outputs[NETLIST])).decode())
     if job.timing and library and not statistics["design"]["num_memory_bits"]:
         try:
-            counted = replace(counted, delay=delay(found[NETLIST], job.top, library))
+            counted = replace(counted, delay=delay(outputs[NETLIST], job.top, library))
         except TimingError as error:
             counted = replace(counted, note=str(error))
     return counted.to_json()

@@ -148,7 +148,7 @@ def read_lef(text: str) -> Library:
         raise LayoutError("LEF must have cells, and has none")
     layers = re.findall(r"^LAYER (\S+)\s+TYPE\s+ROUTING(.*?)^END \1", text, re.DOTALL | re.MULTILINE)
     widths = {
-        name: float(found[1]) for name, body in layers if (found := re.search(rf"^\s*WIDTH\s+({_NUMBER})", body, re.M))
+        name: float(match[1]) for name, body in layers if (match := re.search(rf"^\s*WIDTH\s+({_NUMBER})", body, re.M))
     }
     vias = {}
     for name, body in re.findall(r"^VIA (\S+)(.*?)^END \1", text, re.DOTALL | re.MULTILINE):
@@ -206,8 +206,8 @@ def read_def(text: str, library: Library) -> Layout:
 
 
 def _section(text: str, name: str) -> str:
-    found = re.search(rf"^{name} \d+ ;(.*?)^END {name}", text, re.DOTALL | re.MULTILINE)
-    return found[1] if found else ""
+    match = re.search(rf"^{name} \d+ ;(.*?)^END {name}", text, re.DOTALL | re.MULTILINE)
+    return match[1] if match else ""
 
 
 def _read_route(text: str, library: Library) -> Iterator[tuple[Wire, ...]]:
@@ -238,7 +238,7 @@ def check(
         raise LayoutError(f"{len(wrong)} cells are not those of the netlist, first {wrong[0]}")
     bodies = [layout.shape(cell, library) for cell in layout.cells.values()]
     # Cells may share an edge.
-    inner = [Shape("", each.left + 1, each.bottom + 1, each.right - 1, each.top - 1) for each in bodies]
+    inner = [Shape("", body.left + 1, body.bottom + 1, body.right - 1, body.top - 1) for body in bodies]
     if overlap := next(_touching(zip(inner, layout.cells, strict=True), layout.scale), None):
         raise LayoutError(f"cell {overlap[0]} lies on {overlap[1]}")
     if missing := [net for net, pins in nets.items() if len(pins) > 1 and net not in layout.routes]:
@@ -254,7 +254,7 @@ class _Owner(NamedTuple):
 
 
 def _open_nets(layout: Layout, library: Library, nets: Mapping[str, Sequence[tuple[str, str]]]) -> list[str]:
-    owners = {pin: net for net, found in nets.items() for pin in found}
+    owners = {pin: net for net, pins in nets.items() for pin in pins}
     shapes: list[tuple[Shape, _Owner]] = []
     groups: dict[str, list[Sequence[Shape]]] = defaultdict(list)
     for name, place in layout.cells.items():
@@ -326,7 +326,7 @@ def _touching(shapes: Iterable[tuple[Shape, _T]], scale: int) -> Iterator[tuple[
         for x in range(int(shape.left // side), int(shape.right // side) + 1):
             for y in range(int(shape.bottom // side), int(shape.top // side) + 1):
                 tiles[shape.layer, x, y].append((shape, owner))
-    for found in tiles.values():
-        for (shape, owner), (another, its) in combinations(found, 2):
+    for tile in tiles.values():
+        for (shape, owner), (another, its) in combinations(tile, 2):
             if owner != its and shape.touches(another):
                 yield owner, its

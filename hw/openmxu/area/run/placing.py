@@ -115,16 +115,16 @@ def find_tools() -> Tools | None:
         *(_TECHNOLOGY / f"osu018{name}" for name in ("_stdcells.lef", "_stdcells.lib", ".par")),
         *(_SCRIPTS / name for name in ("blif2cel.tcl", "place2def.tcl")),
     ]
-    found = {name: path for name, path in programs.items() if path}
-    if len(found) < len(programs) or not all(path.is_file() for path in paths):
+    tools = {name: path for name, path in programs.items() if path}
+    if len(tools) < len(programs) or not all(path.is_file() for path in paths):
         return None
     files = {path.name: path.read_text("latin-1") for path in paths}
     digest = hashlib.sha256("".join(files.values()).encode())
-    for program in [*map(Path, found.values()), *sorted(Path("/usr/lib/graywolf/bin").glob("TimberWolf?C"))]:
+    for program in [*map(Path, tools.values()), *sorted(Path("/usr/lib/graywolf/bin").glob("TimberWolf?C"))]:
         digest.update(program.read_bytes())
-    said = process.run([found["qrouter"], "-v", "0", "-h"], what="qrouter, asked for its version,", limit=60).last(1)
-    version = re.search(r"\d+\.\d+[\w.]*", "".join(said))
-    return Tools(found, files, f"graywolf, qrouter {version[0] if version else '?'}, {digest.hexdigest()[:12]}")
+    lines = process.run([tools["qrouter"], "-v", "0", "-h"], what="qrouter, asked for its version,", limit=60).last(1)
+    version = re.search(r"\d+\.\d+[\w.]*", "".join(lines))
+    return Tools(tools, files, f"graywolf, qrouter {version[0] if version else '?'}, {digest.hexdigest()[:12]}")
 
 
 def core_points() -> list[Point]:
@@ -142,14 +142,14 @@ def place_all(points: Sequence[Point], tools: Tools, where: Workers, tell: Calla
     library = read_library(_TECHNOLOGY / "osu018_stdcells.lib")
     [target] = choose_targets([], [library], ["area"])
     results = measure_all([(target, each) for each in points], where, tell)
-    found: list[list[_Seed]] = [[] for _ in results]
+    tries: list[list[_Seed]] = [[] for _ in results]
 
     def run(index: int, seed: int) -> None:
         begin = time.monotonic()
         each = _placed(results[index], tools, where.limit, seed)
-        found[index].append(each)
-        said = each.error or f"{each.area:,.0f} µm², {each.wire:.1f} mm of wire"
-        tell(f"placed: {results[index].point.name}, seed {seed}: {said} ({time.monotonic() - begin:.1f} s)")
+        tries[index].append(each)
+        outcome = each.error or f"{each.area:,.0f} µm², {each.wire:.1f} mm of wire"
+        tell(f"placed: {results[index].point.name}, seed {seed}: {outcome} ({time.monotonic() - begin:.1f} s)")
 
     areas = [result.area.area if result.area else 0.0 for result in results]
     largest_first = sorted(range(len(results)), key=areas.__getitem__, reverse=True)
@@ -157,10 +157,10 @@ def place_all(points: Sequence[Point], tools: Tools, where: Workers, tell: Calla
         tasks = [(index, seed) for index in largest_first for seed in range(1, SEEDS + 1)]
         for future in as_completed([pool.submit(run, *task) for task in tasks if results[task[0]].area]):
             future.result()
-    for index, seeds in enumerate(found):  # others in place of those that failed
+    for index, seeds in enumerate(tries):  # others in place of those that failed
         while results[index].area and len(seeds) < TRIES and sum(not each.error for each in seeds) < SEEDS:
             run(index, len(seeds) + 1)
-    return [_core(result, seeds) for result, seeds in zip(results, found, strict=True)]
+    return [_core(result, seeds) for result, seeds in zip(results, tries, strict=True)]
 
 
 @dataclass(frozen=True)
@@ -181,22 +181,22 @@ class _Seed:
 
 def _core(result: Result, seeds: Sequence[_Seed]) -> Core:
     """Means over the first :data:`SEEDS` seeds that have figures."""
-    good = sorted((each for each in seeds if not each.error), key=lambda each: each.seed)[:SEEDS]
+    good = sorted((seed for seed in seeds if not seed.error), key=lambda seed: seed.seed)[:SEEDS]
     if not good:
         return Core(result, error=result.error or seeds[-1].error)
-    wires = [each.wire for each in good]
+    wires = [seed.wire for seed in good]
     return Core(
         result,
         cells=good[0].cells,
         cell_area=good[0].cell_area,
-        area=mean(each.area for each in good),
+        area=mean(seed.area for seed in good),
         wire=mean(wires),
-        vias=mean(each.vias for each in good),
+        vias=mean(seed.vias for seed in good),
         spread=stdev(wires) / mean(wires) if len(wires) > 1 else 0.0,
         seeds=len(good),
         tries=len(seeds),
-        open_nets=sum(each.open_nets for each in good),
-        nets=sum(each.nets for each in good),
+        open_nets=sum(seed.open_nets for seed in good),
+        nets=sum(seed.nets for seed in good),
         drawing=good[0].drawing,
     )
 
@@ -221,9 +221,9 @@ def _figures(result: Result, tools: Tools, limit: float, seed: int) -> dict[str,
     lef = layout.read_lef(tools.files["osu018_stdcells.lef"])
     design = _Netlist.of(result, limit)
     drawn = layout.read_def(_routed(design, tools, seed), lef)
-    found = layout.check(drawn, lef, design.instances, design.nets)
-    if len(found) > _MOST_OPEN * len(design.nets):
-        raise LayoutError(f"{len(found)} of {len(design.nets)} nets are open, first {found[0]}")
+    open_nets = layout.check(drawn, lef, design.instances, design.nets)
+    if len(open_nets) > _MOST_OPEN * len(design.nets):
+        raise LayoutError(f"{len(open_nets)} of {len(design.nets)} nets are open, first {open_nets[0]}")
     left, bottom, right, top = drawn.box(lef)
     return {
         "cells": len(design.instances),
@@ -231,7 +231,7 @@ def _figures(result: Result, tools: Tools, limit: float, seed: int) -> dict[str,
         "area": (right - left) * (top - bottom),
         "wire": drawn.length,
         "vias": drawn.vias,
-        "open_nets": len(found),
+        "open_nets": len(open_nets),
         "nets": len(design.nets),
         "drawing": _drawing(drawn, lef),
     }
@@ -252,7 +252,7 @@ def _drawing(drawn: Layout, lef: layout.Library) -> dict[str, Any]:
         for piece in route:
             for wire in piece:
                 if wire.length:
-                    ends = [round(each / unit) for each in wire[1:]]
+                    ends = [round(end / unit) for end in wire[1:]]
                     wires.setdefault(wire.layer, []).append(
                         [ends[0] - left, ends[1] - bottom, ends[2] - left, ends[3] - bottom]
                     )
@@ -306,15 +306,15 @@ class _Netlist:
             for net in (f"n{bit}" for bit in port["bits"]):
                 if net in nets:
                     ports.setdefault(net, port["direction"])  # one for each net, whatever the ports are called
-        inputs, outputs = ([net for net, each in ports.items() if each == way] for way in ("input", "output"))
+        inputs, outputs = ([net for net, direction in ports.items() if direction == way] for way in ("input", "output"))
         return cls(instances, nets, inputs, outputs)
 
     @property
     def blif(self) -> str:
         """BLIF text for blif2cel, which numbers the cells of a kind in their order."""
         pins: dict[str, list[str]] = {name: [] for name in self.instances}
-        for net, found in self.nets.items():
-            for name, pin in found:
+        for net, terminals in self.nets.items():
+            for name, pin in terminals:
                 pins[name].append(f"{pin}={net}")
         return "\n".join(
             [

@@ -35,19 +35,19 @@ def workers(jobs: int | None, cluster: str | None, limit: float) -> Iterator[Wor
     if cluster is None:
         yield Workers(execute, jobs or min(cores(), 8), limit)
         return
-    with connected(cluster) as found:
+    with connected(cluster) as scheduler:
         packed: dict[bytes, bytes] = {}
 
         def send(job: Job, library: bytes | None) -> bytes:
             if library is not None and library not in packed:
                 packed[library] = zlib.compress(library)
             try:
-                result: bytes = found.call(_execute_packed, job, packed[library] if library else None)
+                result: bytes = scheduler.call(_execute_packed, job, packed[library] if library else None)
             except LostError as error:
                 raise SynthesisError(str(error)) from None
             return result
 
-        yield Workers(send, jobs or found.jobs, limit)
+        yield Workers(send, jobs or scheduler.jobs, limit)
 
 
 def _execute_packed(job: Job, library: bytes | None) -> bytes:

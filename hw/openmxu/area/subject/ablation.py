@@ -161,4 +161,4 @@ ABLATIONS = tuple(_ablations())
 
 def ablation_points() -> list[Point]:
     """The designs of all ablations, each once."""
-    return once(each for row in ABLATIONS for each in (row.whole, row.without))
+    return once(design for row in ABLATIONS for design in (row.whole, row.without))

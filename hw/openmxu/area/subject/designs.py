@@ -61,22 +61,22 @@ def parts(design: Design) -> list[Part]:
     """
     config = _config(design)
     cell = _point("processing element", config, lambda: processing_element(config))
-    found = [Part(config.element_rows * config.columns, cell)]
+    pieces = [Part(config.element_rows * config.columns, cell)]
     if design.family == "array":
-        return found
+        return pieces
     once: dict[str, Callable[[], Any]] = {
         "weight edge": lambda: Edge(config, config.columns),
         "activation edge": lambda: Edge(config, config.rows),
         "admission": lambda: Admission(config),
         "accumulator bank": lambda: AccumulatorBank(config),
     }
-    found += [
+    pieces += [
         Part(1, _point(f"{name} {config.rows} x {config.columns}", config, make, size=True))
         for name, make in once.items()
     ]
     skew, control = register_bits(config)
     return [
-        *found,
+        *pieces,
         Part(skew, _point("bit of skew", config, lambda: _Register(reset_less=True))),
         Part(control, _point("bit of control", config, lambda: _Register(reset_less=False))),
     ]

@@ -93,24 +93,24 @@ class Given:
             )
 
 
-def _check_files(given: Given) -> None:
-    if not given.files:
+def _check_files(own: Given) -> None:
+    if not own.files:
         raise ValueError("--verilog must have a file, or --filelist name one")
-    if not is_name(given.top):
-        raise ValueError(f"--top must be the name of a module, not {given.top!r}")
-    for path in given.files:
+    if not is_name(own.top):
+        raise ValueError(f"--top must be the name of a module, not {own.top!r}")
+    for path in own.files:
         if not path.is_file():
             raise ValueError(f"--verilog must be files, and {str(path)!r} is none")
-    for path in given.include:
+    for path in own.include:
         if not path.is_dir():
             raise ValueError(f"--include must be folders, and {str(path)!r} is none")
-    if given.reader not in (AUTO, *READERS):
-        raise ValueError(f"--reader must be {AUTO}, {' or '.join(READERS)}, not {given.reader!r}")
-    for option, pairs, accepts in (("--define", given.defines, is_macro), ("--param", given.parameters, _is_constant)):
+    if own.reader not in (AUTO, *READERS):
+        raise ValueError(f"--reader must be {AUTO}, {' or '.join(READERS)}, not {own.reader!r}")
+    for option, pairs, accepts in (("--define", own.defines, is_macro), ("--param", own.parameters, _is_constant)):
         for name, text in pairs:
             if not is_name(name) or not accepts(text):
                 raise ValueError(f"{option} must be NAME=VALUE, the value as in 8 or 8'hff, not {name}={text}")
-    if len({path.suffix.lower() in _VHDL for path in given.files}) == 2:
+    if len({path.suffix.lower() in _VHDL for path in own.files}) == 2:
         raise ValueError("--verilog must be files of one language, not of VHDL and of Verilog")
 
 
@@ -153,57 +153,57 @@ def read_given(
 ) -> tuple[list[PeerPoint], list[str]]:
     """The designs as points, and a line for each that cannot be read."""
     points, failures = [], []
-    for given in designs:
-        tell(f"reading {given.name}")
+    for design in designs:
+        tell(f"reading {design.name}")
         try:
-            points.append(_of_amaranth(given) if given.amaranth else _of_files(given, limit))
+            points.append(_of_amaranth(design) if design.amaranth else _of_files(design, limit))
         except UnreadableError as error:
-            failures.append(f"{given.name}: {error}{_where(given, str(error))}")
+            failures.append(f"{design.name}: {error}{_where(design, str(error))}")
     return points, failures
 
 
-def _where(given: Given, said: str) -> str:
+def _where(design: Given, message: str) -> str:
     """The design's files as the end of a message, if that names none of them."""
-    if not given.files or any(path.name in said for path in given.files):
+    if not design.files or any(path.name in message for path in design.files):
         return ""
-    more = len(given.files) - 1
-    return f" ({given.files[0]}{f' and {more} more' if more else ''})"
+    more = len(design.files) - 1
+    return f" ({design.files[0]}{f' and {more} more' if more else ''})"
 
 
-def _of_files(given: Given, limit: float) -> PeerPoint:
+def _of_files(design: Given, limit: float) -> PeerPoint:
     """A design from its files. Tools see the folder that contains all of them."""
     with process.workspace() as work:
-        is_vhdl = given.files[0].suffix.lower() in _VHDL
+        is_vhdl = design.files[0].suffix.lower() in _VHDL
         if is_vhdl:
-            given = _from_vhdl(given, work)
-        there = [path.resolve() for path in (*given.files, *given.include)]
+            design = _from_vhdl(design, work)
+        there = [path.resolve() for path in (*design.files, *design.include)]
         root = Path(os.path.commonpath([path if path.is_dir() else path.parent for path in there]))
-        peer = _peer(given, root)
+        peer = _peer(design, root)
         try:
             flat = read_flat(peer, root, limit)
             _refuse(flat._replace(log=flat.log.replace("/sources/", f"{root}/")), None if is_vhdl else root)
-            return read_peer(replace(peer, clock=_clock(peer, given.clock, flat.rtlil)), root, limit)
+            return read_peer(replace(peer, clock=_clock(peer, design.clock, flat.rtlil)), root, limit)
         except yosys.SynthesisError as error:
             raise UnreadableError(_first(str(error), root)) from None
 
 
-def _peer(given: Given, root: Path) -> Peer:
+def _peer(design: Given, root: Path) -> Peer:
     """The design as a :class:`Peer`, with paths below ``root``."""
-    names = [path.resolve().relative_to(root).as_posix() for path in (*given.files, *given.include)]
+    names = [path.resolve().relative_to(root).as_posix() for path in (*design.files, *design.include)]
     for name in names:
         if not re.fullmatch(r"[\w.+/-]+", name, re.ASCII):
             raise UnreadableError(f"paths of files must be of letters, digits and _.+-/ below {root}, not {name!r}")
-    systemverilog = any(path.suffix.lower() == ".sv" for path in given.files)
-    reader = ("slang" if systemverilog else "verilog") if given.reader == AUTO else given.reader
-    files, include = tuple(names[: len(given.files)]), tuple(names[len(given.files) :])
+    systemverilog = any(path.suffix.lower() == ".sv" for path in design.files)
+    reader = ("slang" if systemverilog else "verilog") if design.reader == AUTO else design.reader
+    files, include = tuple(names[: len(design.files)]), tuple(names[len(design.files) :])
     return Peer(
-        *(given.name, "", "", "", ""),
+        *(design.name, "", "", "", ""),
         files,
-        given.top,
+        design.top,
         Ours(""),
         include=include,
-        defines=dict(given.defines),
-        parameters=dict(given.parameters),
+        defines=dict(design.defines),
+        parameters=dict(design.parameters),
         reader=reader,
     )
 
@@ -226,8 +226,8 @@ def _refuse(flat: Flat, root: Path | None) -> None:
     outputs = re.findall(r"^  wire .*\boutput \d+ \\(\S+)$", flat.rtlil, re.MULTILINE)
     unknown = re.findall(r"^  connect \\(\S+) .*\d'[01x]*x", flat.rtlil, re.MULTILINE)
     for name in (*undriven, *(name for name in unknown if name in outputs)):
-        place = _at(flat.rtlil, rf" *wire .*\\{re.escape(name)}", root)
-        raise UnreadableError(f"nothing drives {name}{place}")
+        location = _at(flat.rtlil, rf" *wire .*\\{re.escape(name)}", root)
+        raise UnreadableError(f"nothing drives {name}{location}")
     if not flat.cells.split():
         raise UnreadableError(f"it has no gate and no register{_at(flat.rtlil, 'module .*', root)}")
 
@@ -235,8 +235,8 @@ def _refuse(flat: Flat, root: Path | None) -> None:
 def _at(rtlil: str, line: str, root: Path | None) -> str:
     """Source file and line of an item with such a line in RTLIL, as the end of a message."""
     source = r'attribute \\src "/?sources/([^":|]+):(\d+)[^"]*"\n(?: *attribute .*\n)*'
-    found = re.search(f"{source}{line}$", rtlil, re.MULTILINE)
-    return f" at {root}/{found[1]}:{found[2]}" if found and root else ""
+    match = re.search(f"{source}{line}$", rtlil, re.MULTILINE)
+    return f" at {root}/{match[1]}:{match[2]}" if match and root else ""
 
 
 def _clock(peer: Peer, wanted: str, flat: str) -> str:
@@ -247,7 +247,7 @@ def _clock(peer: Peer, wanted: str, flat: str) -> str:
             raise UnreadableError(f"--clock must be an input of {peer.top} ({', '.join(ports)}), not {wanted!r}")
         return wanted
     connected = re.findall(r"^    connect \\(?:CLK|RD_CLK|WR_CLK) (.*)$", flat, re.MULTILINE)
-    clocks = sorted({name for each in connected for name in re.findall(r"[\\$](\S+)", each)})
+    clocks = sorted({name for signal in connected for name in re.findall(r"[\\$](\S+)", signal)})
     if len(clocks) > 1:
         raise UnreadableError(
             f"it has several clocks ({', '.join(clocks)}); --clock names the one that delays refer to"
@@ -257,17 +257,17 @@ def _clock(peer: Peer, wanted: str, flat: str) -> str:
     return clocks[0] if clocks else peer.clock
 
 
-def _from_vhdl(given: Given, work: Path) -> Given:
+def _from_vhdl(design: Given, work: Path) -> Given:
     """A design in VHDL as Verilog, by ghdl."""
     ghdl = shutil.which("ghdl")
     if ghdl is None:
         raise UnreadableError("VHDL is read by ghdl, which is not installed (Debian and Ubuntu: apt install ghdl)")
-    generics = [f"-g{name}={value}" for name, value in given.parameters]
+    generics = [f"-g{name}={value}" for name, value in design.parameters]
     options = ["--std=08", f"--workdir={work}"]
     text = ""
     for command in (
-        [ghdl, "-a", *options, *(str(path.resolve()) for path in given.files)],
-        [ghdl, "--synth", *options, "--out=verilog", *generics, given.top],
+        [ghdl, "-a", *options, *(str(path.resolve()) for path in design.files)],
+        [ghdl, "--synth", *options, "--out=verilog", *generics, design.top],
     ):
         done = process.run(command, what="ghdl", limit=_LIMIT, directory=work)
         if done.code:
@@ -275,8 +275,8 @@ def _from_vhdl(given: Given, work: Path) -> Given:
         text = done.output
     (work / "design.v").write_text(text)
     modules = re.findall(r"^module (\w+)", text, re.MULTILINE)
-    top = next((name for name in modules if name.lower() == given.top.lower()), given.top)  # VHDL ignores case
-    return replace(given, files=(work / "design.v",), top=top, parameters=(), reader="verilog")
+    top = next((name for name in modules if name.lower() == design.top.lower()), design.top)  # VHDL ignores case
+    return replace(design, files=(work / "design.v",), top=top, parameters=(), reader="verilog")
 
 
 def _first(messages: str, root: Path) -> str:
@@ -294,18 +294,18 @@ def _parsed(text: str) -> tuple[str, str, list[Any], dict[str, Any]]:
     domain = f"--amaranth must be package.module:Class(arguments), the arguments literals, not {text!r}"
     module, _, call = text.partition(":")
     try:
-        found = ast.parse(call if call.endswith(")") else f"{call}()", mode="eval").body
-        if not isinstance(found, ast.Call) or not isinstance(found.func, ast.Name) or not module:
+        tree = ast.parse(call if call.endswith(")") else f"{call}()", mode="eval").body
+        if not isinstance(tree, ast.Call) or not isinstance(tree.func, ast.Name) or not module:
             raise ValueError(domain)
-        named = {each.arg: ast.literal_eval(each.value) for each in found.keywords if each.arg is not None}
-        return module, found.func.id, [ast.literal_eval(each) for each in found.args], named
+        named = {node.arg: ast.literal_eval(node.value) for node in tree.keywords if node.arg is not None}
+        return module, tree.func.id, [ast.literal_eval(node) for node in tree.args], named
     except (SyntaxError, ValueError):
         raise ValueError(domain) from None
 
 
-def _of_amaranth(given: Given) -> PeerPoint:
+def _of_amaranth(design: Given) -> PeerPoint:
     """A component of Amaranth, whose module is found as Python finds it in the current folder."""
-    module, name, arguments, named = _parsed(given.amaranth)
+    module, name, arguments, named = _parsed(design.amaranth)
     known = list(sys.path)
     sys.path.append(str(Path.cwd()))
     try:
@@ -316,4 +316,4 @@ def _of_amaranth(given: Given) -> PeerPoint:
         raise UnreadableError(f"{type(error).__name__}: {reason}") from None
     finally:
         sys.path[:] = known
-    return named_point(given.name, text)
+    return named_point(design.name, text)

@@ -119,10 +119,10 @@ def read_peers(folder: Path) -> list[Peer]:
     try:
         if len(content) > _MOST_BYTES:
             raise ValueError(f"must be of at most {_MOST_BYTES} bytes")
-        found = tomllib.loads(_decoded(content))
-        tables = found.get("peer")
-        if set(found) != {"peer"} or not isinstance(tables, list) or not tables:
-            raise ValueError(f"must hold tables [[peer]] and nothing else, not {', '.join(found) or 'nothing'}")
+        document = tomllib.loads(_decoded(content))
+        tables = document.get("peer")
+        if set(document) != {"peer"} or not isinstance(tables, list) or not tables:
+            raise ValueError(f"must hold tables [[peer]] and nothing else, not {', '.join(document) or 'nothing'}")
         peers = [_peer(table, folder) for table in tables]
         names = [peer.name for peer in peers]
         for name in names:
@@ -162,7 +162,7 @@ def _is_list(accepts: Callable[[Any], bool], value: object) -> bool:
 
 
 def _is_table(accepts: Callable[[Any], bool], value: object) -> bool:
-    return isinstance(value, dict) and all(is_name(name) and accepts(each) for name, each in value.items())
+    return isinstance(value, dict) and all(is_name(name) and accepts(entry) for name, entry in value.items())
 
 
 def _is_number(value: object) -> bool:
@@ -192,7 +192,7 @@ _FIELDS = {
         lambda value: (
             isinstance(value, dict)
             and isinstance(value.get("design"), str)
-            and all(isinstance(each, str | int) for each in value.values())
+            and all(isinstance(option, str | int) for option in value.values())
         ),
     ),
     "include": _Field("a list of folders below the folder", partial(_is_list, _is_path), []),
@@ -212,18 +212,18 @@ _FIELDS = {
 
 def _peer(table: Any, folder: Path) -> Peer:
     """A design from its table."""
-    given = dict(table) if isinstance(table, dict) else {}
-    called = f"peer {given['name']!r}" if "name" in given else "a peer"
+    fields = dict(table) if isinstance(table, dict) else {}
+    called = f"peer {fields['name']!r}" if "name" in fields else "a peer"
     try:
-        for name in given:
+        for name in fields:
             if name not in _FIELDS:
                 raise ValueError(f"a field must be one of {', '.join(_FIELDS)}, not {name!r}")
         values = {}
         for name, (domain, accepts, default) in _FIELDS.items():
-            if name not in given and default is None:
+            if name not in fields and default is None:
                 raise ValueError(f"{name} must be {domain}, and is missing")
-            values[name] = given.get(name, default)
-            if name in given and not accepts(values[name]):
+            values[name] = fields.get(name, default)
+            if name in fields and not accepts(values[name]):
                 raise ValueError(f"{name} must be {domain}, not {values[name]!r}")
         options = dict(values.pop("against"))
         values["ours"] = Ours(options.pop("design"), tuple(options.items()))
@@ -242,7 +242,7 @@ def _peer(table: Any, folder: Path) -> Peer:
 def _below(folder: Path, noun: str, patterns: list[str], accepts: Callable[[Path], bool]) -> tuple[str, ...]:
     """The paths that patterns match, each once. Links out of the folder are refused: tools do not see their targets."""
     root = folder.resolve()
-    found: dict[str, None] = {}
+    matches: dict[str, None] = {}
     for pattern in patterns:
         there = sorted(folder.glob(pattern)) if re.search(r"[*?\[]", pattern) else [folder / pattern]
         paths = [path for path in there if accepts(path)]
@@ -252,8 +252,8 @@ def _below(folder: Path, noun: str, patterns: list[str], accepts: Callable[[Path
         for name in names:
             if not _is_path(name):
                 raise ValueError(f"{noun} must have names of letters, digits and _.+-/, not {name!r}")
-        found |= dict.fromkeys(names)
-    return tuple(found)
+        matches |= dict.fromkeys(names)
+    return tuple(matches)
 
 
 # From here on nothing depends on a design's author or language. Attributes for synthesis are removed: they would keep
@@ -316,8 +316,8 @@ select -write /job/cells t:* t:$scopeinfo t:$print %u %d
 def read_flat(peer: Peer, folder: Path, limit: float) -> Flat:
     """A design without hierarchy, to be checked before it is measured; see :func:`read_peer`."""
     yosys.ready()
-    found = yosys.run(_reading(peer) + _FLATTEN, "", ["result", "yosys.log", "cells"], sources=folder, limit=limit)
-    return Flat(found["result"], found["yosys.log"], found["cells"])
+    outputs = yosys.run(_reading(peer) + _FLATTEN, "", ["result", "yosys.log", "cells"], sources=folder, limit=limit)
+    return Flat(outputs["result"], outputs["yosys.log"], outputs["cells"])
 
 
 @dataclass(frozen=True)
@@ -351,19 +351,19 @@ def read_own(ours: Ours, limit: float) -> PeerPoint:
 
 def _reading(peer: Peer) -> str:
     """The lines of a script that read a design's files and choose its top module."""
-    include = "".join(f" -I/sources/{each}" for each in peer.include)
+    include = "".join(f" -I/sources/{path}" for path in peer.include)
     if peer.reader == "slang":
         options = "".join(f" -D {name}={value}" for name, value in peer.defines.items())
         options += "".join(f" -G {name}={value}" for name, value in peer.parameters.items())
-        files = " ".join(f"/sources/{each}" for each in peer.files)
+        files = " ".join(f"/sources/{path}" for path in peer.files)
         return (
             f"read_slang --threads 1 --ignore-assertions --top {peer.top}{options}{include} {files}\n"
             f"hierarchy -simcheck -top {peer.top}\n"
         )
     defines = "".join(f" -D{name}={value}" if value != "" else f" -D{name}" for name, value in peer.defines.items())
     lines = [
-        f"read_verilog{' -sv' if each.endswith('.sv') else ''} -noassert -defer{defines}{include} /sources/{each}\n"
-        for each in peer.files
+        f"read_verilog{' -sv' if path.endswith('.sv') else ''} -noassert -defer{defines}{include} /sources/{path}\n"
+        for path in peer.files
     ]
     parameters = "".join(f" -chparam {name} {value}" for name, value in peer.parameters.items())
     return "".join(lines) + f"hierarchy -simcheck -top {peer.top}{parameters}\n"
@@ -371,5 +371,5 @@ def _reading(peer: Peer) -> str:
 
 def _module(rtlil: str, top: str) -> str:
     """The text of one module."""
-    found = re.search(rf"^module \\{top}$.*?^end$", rtlil, re.MULTILINE | re.DOTALL)
-    return found[0] if found else ""
+    match = re.search(rf"^module \\{top}$.*?^end$", rtlil, re.MULTILINE | re.DOTALL)
+    return match[0] if match else ""

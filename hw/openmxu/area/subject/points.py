@@ -59,14 +59,14 @@ class Tie:
     def command(self, rtlil: str) -> str:
         """The Yosys command, for a flat design."""
         *path, wire, member = ("." + self.field).split(".")
-        found = set(
+        slices = set(
             re.findall(
                 rf"^connect \\{wire}\.{member} \\{wire} \[(\d+)(?::(\d+))?\]$", rtlil.replace("  ", ""), re.MULTILINE
             )
         )
-        if len(found) != 1:
+        if len(slices) != 1:
             raise ValueError(f"field must be one of the design's, once, not {self.field!r}")
-        high, low = found.pop()
+        high, low = slices.pop()
         start = int(low or high)
         width = self.bits or int(high) - start + 1
         name = ".".join([*path[1:], wire])
@@ -232,7 +232,7 @@ def point(
     """
     fewest = _STAGED.get(part, 0)
     stages = fewest if stages is None else stages
-    given = _Options(subnormals, stages, rows, columns, terms)
+    arguments = _Options(subnormals, stages, rows, columns, terms)
     options: dict[str, str | int] = {}
     words = [variant] if variant else []
     size = ""
@@ -253,8 +253,8 @@ def point(
         part if terms == 1 else f"{part} of {terms} terms",
         None if part == PRODUCT else fmt,
         fmt.significand_width,
-        lambda: PARTS[part](fmt, given),
-        (part, fmt, given),
+        lambda: PARTS[part](fmt, arguments),
+        (part, fmt, arguments),
         options=options,
         variant=", ".join(words),
         size=size,
@@ -402,7 +402,7 @@ def full_points() -> list[Point]:
 
 def reordered(points: Iterable[Point], count: int) -> list[Point]:
     """The points in ``count`` other orders each."""
-    return [replace(each, order=order) for each in points for order in range(1, count + 1)]
+    return [replace(design, order=order) for design in points for order in range(1, count + 1)]
 
 
 def is_headline(point: Point) -> bool:
@@ -416,10 +416,10 @@ def is_headline(point: Point) -> bool:
 
 def once(points: Iterable[Point]) -> list[Point]:
     """The points, each name once; the first one stays."""
-    found: dict[str, Point] = {}
-    for each in points:
-        found.setdefault(each.name, each)
-    return list(found.values())
+    by_name: dict[str, Point] = {}
+    for design in points:
+        by_name.setdefault(design.name, design)
+    return list(by_name.values())
 
 
 def formats_of_widths(ranges: Sequence[str]) -> list[str]:

@@ -36,15 +36,15 @@ def smaller_than_what_they_contain(gates: Sequence[Gate]) -> list[tuple[Gate, Ga
     for gate in gates:
         if gate.table in (NAND, NOR) and (gate.table not in smallest or gate.area < smallest[gate.table].area):
             smallest[gate.table] = gate
-    found = []
+    pairs = []
     for gate in gates:
         parts = [
             part for table, part in smallest.items() if len(gate.table) > len(table) and table in _left(gate.table)
         ]
         larger = [part for part in parts if part.area > gate.area * (1 + _TOLERANCE)]
         if larger:
-            found.append((gate, max(larger, key=lambda part: part.area)))
-    return found
+            pairs.append((gate, max(larger, key=lambda part: part.area)))
+    return pairs
 
 
 def are_scaled(areas: Mapping[str, float], others: Mapping[str, float]) -> float:
@@ -64,9 +64,9 @@ def _left(table: tuple[bool, ...]) -> set[tuple[bool, ...]]:
     tables = {table}
     while len(next(iter(tables))) > 4:
         tables = {
-            tuple(value for index, value in enumerate(each) if (index >> number & 1) == level)
-            for each in tables
-            for number in range(len(each).bit_length() - 1)
+            tuple(value for index, value in enumerate(wider) if (index >> number & 1) == level)
+            for wider in tables
+            for number in range(len(wider).bit_length() - 1)
             for level in (0, 1)
         }
     return tables

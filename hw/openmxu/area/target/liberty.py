@@ -139,7 +139,7 @@ class Group:
         if len(statement) > 2 and statement[1] == ":":
             self.attributes[statement[0]] = " ".join(statement[2:]).strip('"')
         elif len(statement) > 2 and statement[1] == "(":
-            self.lists[statement[0]] = [each.strip('"') for each in statement[2:-1] if each != ","]
+            self.lists[statement[0]] = [word.strip('"') for word in statement[2:-1] if word != ","]
 
 
 def parse_groups(text: str, source: str) -> list[Group]:
@@ -226,7 +226,7 @@ def _table(cell: Group, source: str) -> tuple[bool, ...] | None:
         )
     try:
         levels = itertools.product((False, True), repeat=len(inputs))
-        return tuple(evaluate(functions[0], dict(zip(inputs, each, strict=True))) for each in levels)
+        return tuple(evaluate(functions[0], dict(zip(inputs, row, strict=True))) for row in levels)
     except (KeyError, IndexError):
         return None  # The function reads something else than the inputs.
 

@@ -30,9 +30,9 @@ def named_libraries() -> list[Path]:
 
 def found_libraries() -> list[Found]:
     """The libraries of process design kits below ``PDK_ROOT`` (Sky130, GF180MCU, IHP SG13G2) and of Debian's qflow."""
-    found = []
+    libraries = []
     root = os.environ.get("PDK_ROOT")
     for pattern in _IN_PDK_ROOT if root else ():
         paths = sorted(Path(str(root)).glob(pattern))
-        found += [Found(path, "PDK_ROOT") for path in paths[:1]]
-    return found + [Found(_QFLOW / name, "qflow") for name in _IN_QFLOW if (_QFLOW / name).is_file()]
+        libraries += [Found(path, "PDK_ROOT") for path in paths[:1]]
+    return libraries + [Found(_QFLOW / name, "qflow") for name in _IN_QFLOW if (_QFLOW / name).is_file()]

@@ -138,10 +138,10 @@ def in_order(script: str, order: int) -> str:
 
 def choose_targets(names: Sequence[str], libraries: Sequence[Library], recipes: Sequence[str]) -> list[Target]:
     """The targets that a report covers."""
-    for noun, given, known in (("target", names, TARGETS), ("recipe", recipes, RECIPES)):
-        for name in given:
+    for noun, values, known in (("target", names, TARGETS), ("recipe", recipes, RECIPES)):
+        for name in values:
             if name not in known:
-                meant = "".join(f"; did you mean {each}?" for each in get_close_matches(name, known, n=1))
+                meant = "".join(f"; did you mean {match}?" for match in get_close_matches(name, known, n=1))
                 raise ValueError(f"{noun} must be one of {', '.join(known)}, not {name!r}{meant}")
     if not recipes or not (names or libraries):
         raise ValueError("at least one target or Liberty file and one recipe must be given, not none")
@@ -325,7 +325,7 @@ def _gates(library: Library, name: str, title: str, recipes: Sequence[str], timi
         for recipe in recipes
         if library.timed or recipe not in TIMED_RECIPES
     }
-    return [Target(name, title, "GE", recipe, each, count, library, timing) for recipe, each in scripts.items()]
+    return [Target(name, title, "GE", recipe, text, count, library, timing) for recipe, text in scripts.items()]
 
 
 def _count_transistors(statistics: Mapping[str, Any]) -> Area:
