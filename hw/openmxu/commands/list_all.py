@@ -42,10 +42,7 @@ def sections() -> Iterator[Section]:
     yield "Designs (openmxu verilog DESIGN)", [(design.name, design.summary) for design in CATALOG.values()]
     yield (
         "Formats",
-        [
-            (fmt.name, f"{fmt.exponent_width} exponent, {fmt.fraction_width} fraction bits")
-            for fmt in FORMATS.values()
-        ],
+        [(fmt.name, f"{fmt.exponent_width} exponent, {fmt.fraction_width} fraction bits") for fmt in FORMATS.values()],
     )
     yield "Forms of the arithmetic (openmxu verilog --form; areas and boards choose)", list(FORMS.items())
     libraries = [("", f"found: {path} ({source})") for path, source in found_libraries()]

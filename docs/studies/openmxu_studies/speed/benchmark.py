@@ -309,10 +309,7 @@ def to_markdown(report: Report) -> str:
             "",
             "| `openmxu matmul`, 512x512x512 on 128x128 | first use, s | then, s | MiB |",
             "|---|--:|--:|--:|",
-            *(
-                f"| {row.engine} | {row.first:.2f} | {row.seconds:.2f} | {row.memory:.0f} |"
-                for row in report.products
-            ),
+            *(f"| {row.engine} | {row.first:.2f} | {row.seconds:.2f} | {row.memory:.0f} |" for row in report.products),
         ]
     lines += _ratios(report.ratios)
     if report.notes:

@@ -51,9 +51,7 @@ def choose(
         libraries += _discover(libraries, extent, notes.append)
         targets = {"quick": ["generic"], "default": DEFAULT_TARGETS, "full": list(TARGETS)}[extent]
     libraries = _families(libraries)
-    notes += [
-        f"{lib.name} is measured, but no statement is about it: {lib.doubt}" for lib in libraries if lib.doubt
-    ]
+    notes += [f"{lib.name} is measured, but no statement is about it: {lib.doubt}" for lib in libraries if lib.doubt]
     chosen = choose_targets(targets, libraries, recipes or (list(RECIPES) if extent == "full" else ["area"]))
     asked = [recipe for recipe in recipes or () if recipe in TIMED_RECIPES]
     for library in libraries if asked else ():
