@@ -95,13 +95,13 @@ def classify(
         tell(f"building the simulation of an {size}x{size} unit with {engine} ({time} the first time)")
 
     unit = _Unit(size, engine, progress)
-    found = _infer(layers, images, unit.matmul)
+    classes = _infer(layers, images, unit.matmul)
     reference = _infer(layers, images, np.matmul)
     return Outcome(
         images=len(images),
         accuracy_fp32=float(np.mean(reference == labels)),
-        accuracy_unit=float(np.mean(found == labels)),
-        same_class=int(np.sum(found == reference)),
+        accuracy_unit=float(np.mean(classes == labels)),
+        same_class=int(np.sum(classes == reference)),
         rows=size,
         columns=size,
         engine=engine,

@@ -65,7 +65,7 @@ def _wave(options: argparse.Namespace) -> None:
     from openmxu_sim.wave import MOST_SIDE, SIZES, draw, heat_page
 
     config = MxuConfig(rows=options.rows, columns=options.columns, stages=options.stages, terms=options.terms)
-    given = [each for each in (options.m, options.k, options.n) if each is not None]
+    sizes = [size for size in (options.m, options.k, options.n) if size is not None]
     suffix = options.output_file.suffix.lower()
     if suffix not in ("", ".svg", ".html", ".htm"):
         raise ValueError(f"output must end in .svg, .html or .htm, not {str(options.output_file)!r}")
@@ -73,7 +73,7 @@ def _wave(options: argparse.Namespace) -> None:
         _wave_drawn(options, config, draw)
     elif options.at is not None:
         raise ValueError("at requires a picture, an output that ends in .svg, not a page")
-    elif {config.rows, config.columns} <= set(SIZES) and max(given, default=0) <= MOST_SIDE:
+    elif {config.rows, config.columns} <= set(SIZES) and max(sizes, default=0) <= MOST_SIDE:
         _wave_live(options, config)
     else:
         _wave_drawn(options, config, heat_page)
@@ -83,8 +83,8 @@ def _wave_sizes(options: argparse.Namespace, config: "MxuConfig") -> tuple[int, 
     """Return M, K and N: those given, or the defaults."""
     from openmxu_sim.wave import default_sizes
 
-    given = zip((options.m, options.k, options.n), default_sizes(config), strict=True)
-    m, k, n = (default if each is None else each for each, default in given)
+    pairs = zip((options.m, options.k, options.n), default_sizes(config), strict=True)
+    m, k, n = (default if size is None else size for size, default in pairs)
     return m, k, n
 
 

@@ -138,8 +138,8 @@ def _matmul(options: argparse.Namespace) -> None:
     from openmxu_sim.operands.npy import read_matrix, to_npy
 
     a, b = read_matrix(options.a, "A"), read_matrix(options.b, "B")
-    given = [path.resolve() for path in (options.a, options.b, options.output_file, options.stats, options.vcd) if path]
-    if len(set(given[2:])) < len(given[2:]) or set(given[:2]) & set(given[2:]):
+    paths = [path.resolve() for path in (options.a, options.b, options.output_file, options.stats, options.vcd) if path]
+    if len(set(paths[2:])) < len(paths[2:]) or set(paths[:2]) & set(paths[2:]):
         raise ValueError("outputs must differ from each other and from A and B")
     window = _window(options)
     with reserve(options.output_file, options.stats, options.vcd) as outputs:

@@ -55,10 +55,10 @@ def _demo(options: argparse.Namespace) -> int:
         outputs.write_text(classifier, json.dumps(outcome.as_dict(), indent=2) + "\n")
         console.print(outcome.text())
         console.print("\n[bold]2. What number formats cost[/bold]")
-        found = report(options.output, extent="quick", progress=tell)
-        print_drawn(to_table(found), soft_wrap=True)
+        areas = report(options.output, extent="quick", progress=tell)
+        print_drawn(to_table(areas), soft_wrap=True)
     console.print(f"\nReport with plots: {options.output / 'report.html'}")
-    return 0 if outcome.bit_equal and not found.failed else 1
+    return 0 if outcome.bit_equal and not areas.failed else 1
 
 
 def add_verify(commands: Any) -> None:
@@ -135,9 +135,9 @@ def _print_evidence(evidence: "Evidence") -> None:
         if row.group != group:
             group = row.group
             table.add_row(f"[bold]{group}[/bold]")
-        said = row.status if row.status == HOLDS else f"[bold]{row.status}[/bold]"
+        status = row.status if row.status == HOLDS else f"[bold]{row.status}[/bold]"
         ends = "".join(f", {count:,} {name}" for name, count in row.counts.items())
-        table.add_row(f"  {row.name}", said, f"{row.looked_at}{ends}", f"{row.seconds:.1f}")
+        table.add_row(f"  {row.name}", status, f"{row.looked_at}{ends}", f"{row.seconds:.1f}")
         if row.detail:
             table.add_row("", "", Text(row.detail))
     console = Console(highlight=False, width=None if sys.stdout.isatty() else 160)

@@ -91,38 +91,38 @@ def _infer(options: argparse.Namespace) -> None:
         raise ValueError(f"--area must go with sums in fp32, as the hardware has them, not in {options.accumulate}")
     library = _library_for(options, operands) if options.liberty else None
     names = ("rows", "columns", "stages", "terms", "subnormals", "accumulate", "precision", "allow")
-    place = options.output
-    files = [] if place is None else [place / name for name in (*(f"{operand}.npz" for operand in operands), *_REPORTS)]
-    with nullcontext() if place is None else folder(place), reserve(*files) as outputs:
+    path = options.output
+    files = [] if path is None else [path / name for name in (*(f"{operand}.npz" for operand in operands), *_REPORTS)]
+    with nullcontext() if path is None else folder(path), reserve(*files) as outputs:
         inputs = read_arrays(options.input, "--input")
         arguments = {name: getattr(options, name) for name in names}
         try:
             with bar("units") as progress:
-                found = infer(options.model, inputs, operands, progress=progress, **arguments)
+                results = infer(options.model, inputs, operands, progress=progress, **arguments)
         except EscapeError as error:
             raise ValueError(str(error)) from None  # the model's fault
-        found = _with_areas(found) if options.area else found
-        found = _with_energies(found, library) if library else found
-        text = to_markdown(options.model.name, found)
-        if place is not None:
-            for each in found:
+        results = _with_areas(results) if options.area else results
+        results = _with_energies(results, library) if library else results
+        text = to_markdown(options.model.name, results)
+        if path is not None:
+            for result in results:
                 kept = io.BytesIO()
-                np.savez(kept, allow_pickle=False, **each.outputs)
-                outputs.write_bytes(place / f"{each.operand}.npz", kept.getvalue())
-            contents = (to_json(found), page(f"OpenMXU: {options.model.name}", render(text)))
+                np.savez(kept, allow_pickle=False, **result.outputs)
+                outputs.write_bytes(path / f"{result.operand}.npz", kept.getvalue())
+            contents = (to_json(results), page(f"OpenMXU: {options.model.name}", render(text)))
             for name, content in zip(_REPORTS, contents, strict=True):
-                outputs.write_text(place / name, content)
+                outputs.write_text(path / name, content)
             text = text.partition("\n## ")[0]
         print_markdown(text)
-    if place is not None:
-        tell(f"report and outputs: {place}")
+    if path is not None:
+        tell(f"report and outputs: {path}")
 
 
-def _with_areas(found: "list[Inference]") -> "list[Inference]":
+def _with_areas(results: "list[Inference]") -> "list[Inference]":
     from openmxu.area.finding.elements import element_areas
 
-    areas = element_areas([each.costs.config for each in found], tell)
-    return [replace(each, element=area) for each, area in zip(found, areas, strict=True)]
+    areas = element_areas([result.costs.config for result in results], tell)
+    return [replace(result, element=area) for result, area in zip(results, areas, strict=True)]
 
 
 def _library_for(options: argparse.Namespace, operands: "list[str]") -> "Library":
@@ -139,11 +139,11 @@ def _library_for(options: argparse.Namespace, operands: "list[str]") -> "Library
     return read_library(options.liberty)
 
 
-def _with_energies(found: "list[Inference]", library: "Library") -> "list[Inference]":
+def _with_energies(results: "list[Inference]", library: "Library") -> "list[Inference]":
     from openmxu_sim.energy.inference import with_energies
 
-    costs = with_energies([each.costs for each in found], library, tell)
-    return [replace(each, costs=each_costs) for each, each_costs in zip(found, costs, strict=True)]
+    costs = with_energies([result.costs for result in results], library, tell)
+    return [replace(result, costs=each_costs) for result, each_costs in zip(results, costs, strict=True)]
 
 
 _REPORTS = ("report.json", "report.html")

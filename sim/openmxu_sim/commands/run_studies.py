@@ -33,9 +33,9 @@ def _accuracy(options: argparse.Namespace) -> None:
         raise ValueError(f"seed must be an integer >= 0, not {options.seed}")
     with reserve(options.json) as outputs:
         with bar("products") as progress:
-            found = measure(engine=quickest_product(), seed=options.seed, progress=progress)
-        outputs.write_text(options.json, found.to_json())
-        print_markdown(to_markdown(found))
+            accuracy = measure(engine=quickest_product(), seed=options.seed, progress=progress)
+        outputs.write_text(options.json, accuracy.to_json())
+        print_markdown(to_markdown(accuracy))
 
 
 def add_roofline(commands: Any) -> None:
@@ -70,13 +70,13 @@ def _roofline(options: argparse.Namespace) -> None:
         options.rows, options.columns, options.stages, options.clock, options.bandwidth, terms=options.terms
     )
     with reserve(options.json, options.plot) as outputs:
-        found = roofline(machine) if options.layers is None else roofline(machine, _layers(options.layers))
-        outputs.write_text(options.json, found.to_json())
+        model = roofline(machine) if options.layers is None else roofline(machine, _layers(options.layers))
+        outputs.write_text(options.json, model.to_json())
         if options.plot is not None:
             from openmxu_sim.studies.roofline_plot import to_svg
 
-            outputs.write_bytes(options.plot, to_svg(found))
-        print_markdown(to_markdown(found))
+            outputs.write_bytes(options.plot, to_svg(model))
+        print_markdown(to_markdown(model))
 
 
 def _layers(path: Path) -> "tuple[Layer, ...]":
@@ -141,17 +141,17 @@ def _train(options: argparse.Namespace) -> None:
     )
     check_terms(options.terms, 128, "flush")
     for name, most in (("seeds", 100), ("jobs", 1024)):
-        given = getattr(options, name)
-        if given is not None and not 1 <= given <= most:
-            raise ValueError(f"{name} must be an integer from 1 to {most}, not {given}")
+        value = getattr(options, name)
+        if value is not None and not 1 <= value <= most:
+            raise ValueError(f"{name} must be an integer from 1 to {most}, not {value}")
     with reserve(options.json, options.plot) as outputs:
         with bar("networks") as progress:
             planned = plan.Plan(options.full, options.seeds, options.digits, options.terms)
-            found = training.study(planned, jobs=options.jobs, cluster=options.cluster, note=tell, progress=progress)
-        outputs.write_text(options.json, found.to_json())
+            result = training.study(planned, jobs=options.jobs, cluster=options.cluster, note=tell, progress=progress)
+        outputs.write_text(options.json, result.to_json())
         if options.plot is not None:
-            outputs.write_bytes(options.plot, plot.to_svg(found))
-        print_markdown(tables.to_markdown(found))
+            outputs.write_bytes(options.plot, plot.to_svg(result))
+        print_markdown(tables.to_markdown(result))
 
 
 def _run_pretrained(options: argparse.Namespace) -> None:
@@ -161,6 +161,6 @@ def _run_pretrained(options: argparse.Namespace) -> None:
     check_terms(options.terms, 128, "flush")
     with reserve(options.json) as outputs:
         with bar("batches") as progress:
-            found = ask.pretrained(full=options.full, terms=options.terms, progress=progress)
-        outputs.write_text(options.json, found.to_json())
-        print_markdown(answers.to_markdown(found))
+            result = ask.pretrained(full=options.full, terms=options.terms, progress=progress)
+        outputs.write_text(options.json, result.to_json())
+        print_markdown(answers.to_markdown(result))

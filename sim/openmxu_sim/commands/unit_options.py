@@ -38,13 +38,13 @@ def sections() -> Iterator[Section]:
     from openmxu_sim.engines import ENGINES
     from openmxu_sim.netlist.native import compiler_version
 
-    found = dict.fromkeys(("golden", "pysim"), "always there")
+    texts = dict.fromkeys(("golden", "pysim"), "always there")
     try:
         compiler = compiler_version()
     except ValueError as error:
         compiler = str(error)
-    found |= dict.fromkeys(("model", "compiled"), compiler)
+    texts |= dict.fromkeys(("model", "compiled"), compiler)
     yield (
         "Engines (openmxu matmul --engine)",
-        [(name, found.get(name) or find_simulator(name) or "not found") for name in ENGINES],
+        [(name, texts.get(name) or find_simulator(name) or "not found") for name in ENGINES],
     )

@@ -61,8 +61,8 @@ def build_simulation(
 
     The simulator's own object files that it is linked with are cached, too.
     """
-    found = load_simulator(simulator)
-    program = directory / _program(found, top)
+    tool = load_simulator(simulator)
+    program = directory / _program(tool, top)
 
     def put(content: bytes) -> None:
         program.write_bytes(content)
@@ -70,14 +70,14 @@ def build_simulation(
 
     def build() -> bytes:
         with workspace() as work:
-            built = _build(found, verilog, top, work, waves=waves)
+            built = _build(tool, verilog, top, work, waves=waves)
             put(built.read_bytes())
             trial()
-            if found.name == "verilator":
-                cache.keep("simulations", _runtime_key(found, waves=waves), cache.pack(built.parent, _RUNTIME))
+            if tool.name == "verilator":
+                cache.keep("simulations", _runtime_key(tool, waves=waves), cache.pack(built.parent, _RUNTIME))
         return program.read_bytes()
 
-    put(cache.fetch("simulations", _key(found, verilog, top, waves=waves), build))
+    put(cache.fetch("simulations", _key(tool, verilog, top, waves=waves), build))
     return program
 
 

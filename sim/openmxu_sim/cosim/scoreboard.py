@@ -14,9 +14,9 @@ def describe(pattern: int, fmt: str) -> str:
     """Return a pattern in hexadecimal, and as the number that it means in ``fmt``; ``""``: an integer."""
     if not fmt:
         return f"{pattern:X}"
-    found = find_format(fmt)
-    value = float(decode(np.array(pattern, dtype=np.uint32), found))
-    return f"{pattern:0{(found.width + 3) // 4}X} ({value!r})"
+    layout = find_format(fmt)
+    value = float(decode(np.array(pattern, dtype=np.uint32), layout))
+    return f"{pattern:0{(layout.width + 3) // 4}X} ({value!r})"
 
 
 def _complain(
@@ -24,7 +24,7 @@ def _complain(
 ) -> AssertionError:
     return AssertionError(
         f"{what}: got {describe(got, fmt)}, expected {describe(expected, fmt)}, "
-        f"operands {', '.join(describe(each, operand) for each in operands)}, cycle {cycle}, seed {seed}"
+        f"operands {', '.join(describe(word, operand) for word in operands)}, cycle {cycle}, seed {seed}"
     )
 
 
@@ -73,7 +73,7 @@ def check(
             int(got[first]),
             int(expected[first]),
             fmt=fmt,
-            operands=[int(each[first]) for each in operands],
+            operands=[int(array[first]) for array in operands],
             operand=operand,
             cycle=cycles[first],
             seed=seed,
@@ -140,7 +140,7 @@ class Scoreboard:
         what = f"{self._what}: beat {self.received - 1}"
         width = find_format(self._fmt).width
         for lane in range(self._lanes):
-            words = [each >> (lane * width) & ((1 << width) - 1) for each in (beat, expected)]
+            words = [value >> (lane * width) & ((1 << width) - 1) for value in (beat, expected)]
             if words[0] != words[1]:
                 raise _complain(
                     f"{what}, lane {lane}",
@@ -152,5 +152,5 @@ class Scoreboard:
                     cycle=cycle,
                     seed=self._seed,
                 )
-        marks = [each >> (self._lanes * width) for each in (beat, expected)]
+        marks = [value >> (self._lanes * width) for value in (beat, expected)]
         raise AssertionError(f"{what}: marks {marks[0]:b}, expected {marks[1]:b}, cycle {cycle}, seed {self._seed}")

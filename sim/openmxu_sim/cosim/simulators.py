@@ -105,9 +105,9 @@ def _load_icarus() -> Simulator:
                 f"icarus needs the program {program}; install Icarus Verilog (Debian and Ubuntu: apt install iverilog)"
             )
     line = _first_line("iverilog", "-V")
-    found = re.search(r"\d+\.\d+", line)
+    match = re.search(r"\d+\.\d+", line)
     programs = [program_identity(shutil.which(program) or program) for program in ("iverilog", "vvp")]
-    return Simulator("icarus", found[0] if found else line, line, f"{line}, {programs}")
+    return Simulator("icarus", match[0] if match else line, line, f"{line}, {programs}")
 
 
 @cache

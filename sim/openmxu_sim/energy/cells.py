@@ -39,10 +39,10 @@ class Table:
         """Return the value at a slew and a load, in the library's units."""
         row, across = _place(self.slews, slew)
         column, along = _place(self.loads, load)
-        found = [
-            _between(self.rows[each], column, along) for each in (row, row + 1)[: 1 if len(self.slews) == 1 else 2]
+        values = [
+            _between(self.rows[index], column, along) for index in (row, row + 1)[: 1 if len(self.slews) == 1 else 2]
         ]
-        return found[0] if len(found) == 1 else found[0] + across * (found[1] - found[0])
+        return values[0] if len(values) == 1 else values[0] + across * (values[1] - values[0])
 
 
 def _place(axis: tuple[float, ...], at: float) -> tuple[int, float]:
@@ -145,10 +145,10 @@ def read_cells(library: Library) -> Cells:
     supply, volts = _supply(top), _unit(top.attributes.get("voltage_unit", "1V"), "V")
     size, scale = (*top.lists.get("capacitive_load_unit", ["1", "pf"]), "pf")[:2]
     picofarads = float(size) * {"ff": 1e-3, "pf": 1.0}[scale.lower()]
-    templates = {each.name: each for each in top.groups if each.kind in ("lu_table_template", "power_lut_template")}
+    templates = {entry.name: entry for entry in top.groups if entry.kind in ("lu_table_template", "power_lut_template")}
     cells = [group for group in top.groups if group.kind == "cell"]
-    found = {cell.name: _cell(cell, top, templates) for cell in cells}
-    if not any(power for cell in found.values() for pin in cell.outputs for power in pin.powers):
+    by_name = {cell.name: _cell(cell, top, templates) for cell in cells}
+    if not any(power for cell in by_name.values() for pin in cell.outputs for power in pin.powers):
         raise NoPowerError(f"{library.name} has no tables of energies (internal_power)")
     made = Cells(
         library.name,
@@ -156,7 +156,7 @@ def read_cells(library: Library) -> Cells:
         picofarads * volts**2,
         picofarads,
         1e9 * _unit(top.attributes.get("time_unit", "1ns"), "s"),
-        found,
+        by_name,
     )
     _check(made)
     return made
@@ -169,7 +169,7 @@ def _check(cells: Cells) -> None:
             continue
         [taken] = cell.outputs[0].powers[:1]
         load = max(cell.inputs[0].capacitances)
-        inner = sum(each(0.05, load) for each in taken.energies if each is not None) * cells.unit
+        inner = sum(table(0.05, load) for table in taken.energies if table is not None) * cells.unit
         charge = load * cells.picofarads * cells.supply**2
         if not -0.01 * charge <= inner <= 1000 * charge:
             raise NoPowerError(
@@ -180,10 +180,10 @@ def _check(cells: Cells) -> None:
 
 def _supply(top: Group) -> float:
     """Return the supply in the library's unit."""
-    conditions = [each for each in top.groups if each.kind == "operating_conditions"]
+    conditions = [group for group in top.groups if group.kind == "operating_conditions"]
     chosen = top.attributes.get("default_operating_conditions")
-    found = [each for each in conditions if each.name == chosen] or conditions
-    text = found[0].attributes.get("voltage") if found else top.attributes.get("nom_voltage")
+    groups = [group for group in conditions if group.name == chosen] or conditions
+    text = groups[0].attributes.get("voltage") if groups else top.attributes.get("nom_voltage")
     if text is None:
         raise NoPowerError(f"{top.name} does not say its supply (operating_conditions, nom_voltage)")
     return float(text)
@@ -198,20 +198,20 @@ def _unit(text: str, unit: str) -> float:
 
 
 def _cell(group: Group, top: Group, templates: Mapping[str, Group]) -> Cell:
-    pins = [each for each in group.groups if each.kind == "pin"]
+    pins = [child for child in group.groups if child.kind == "pin"]
     inputs, outputs = [], []
-    for each in pins:
-        made = _pin(each, top, templates)
-        if each.attributes.get("direction") == "input":
+    for child in pins:
+        made = _pin(child, top, templates)
+        if child.attributes.get("direction") == "input":
             inputs.append(made)
         else:
             outputs.append(made)
-    kept = [each for each in group.groups if each.kind == "ff"]
-    others = [each for each in group.groups if each.kind in ("latch", "statetable", "ff_bank", "latch_bank")]
+    kept = [child for child in group.groups if child.kind == "ff"]
+    others = [child for child in group.groups if child.kind in ("latch", "statetable", "ff_bank", "latch_bank")]
     refused = ""
-    if others or any(each.kind == "bus" for each in group.groups):
+    if others or any(child.kind == "bus" for child in group.groups):
         refused = "it is a latch, or stores in another way than a flip-flop"
-    elif any("three_state" in each.attributes for each in pins):
+    elif any("three_state" in child.attributes for child in pins):
         refused = "it drives z"
     elif len(inputs) + len(kept) > MOST_PINS:
         refused = f"it has more than {MOST_PINS} inputs"
@@ -233,16 +233,16 @@ def _cell(group: Group, top: Group, templates: Mapping[str, Group]) -> Cell:
 
 
 def _pin(group: Group, top: Group, templates: Mapping[str, Group]) -> Pin:
-    given = group.attributes
-    default = given.get("capacitance", top.attributes.get("default_input_pin_cap", "0"))
-    fall, rise = (float(given.get(f"{edge}_capacitance", default)) for edge in ("fall", "rise"))
-    powers = [each for each in group.groups if each.kind == "internal_power"]
+    attributes = group.attributes
+    default = attributes.get("capacitance", top.attributes.get("default_input_pin_cap", "0"))
+    fall, rise = (float(attributes.get(f"{edge}_capacitance", default)) for edge in ("fall", "rise"))
+    powers = [child for child in group.groups if child.kind == "internal_power"]
     return Pin(
         group.name,
         (fall, rise),
-        given.get("function", ""),
-        tuple(arc for each in group.groups if each.kind == "timing" for arc in _arcs(each, templates)),
-        tuple(power for each in powers for power in _powers(each, templates)),
+        attributes.get("function", ""),
+        tuple(arc for child in group.groups if child.kind == "timing" for arc in _arcs(child, templates)),
+        tuple(power for child in powers for power in _powers(child, templates)),
     )
 
 
@@ -268,28 +268,28 @@ def _arcs(group: Group, templates: Mapping[str, Group]) -> Iterable[Arc]:
 def _powers(group: Group, templates: Mapping[str, Group]) -> Iterable[Power]:
     energies = tuple(_table(group, name, templates) for name in ("fall_power", "rise_power"))
     both = _table(group, "power", templates)
-    found = tuple(each if each is not None else both for each in energies)
-    given = group.attributes
-    for pin in given.get("related_pin", "").split() or [""]:
-        yield Power(pin, given.get("when", ""), given.get("related_pg_pin", ""), (found[0], found[1]))
+    tables = tuple(table if table is not None else both for table in energies)
+    attributes = group.attributes
+    for pin in attributes.get("related_pin", "").split() or [""]:
+        yield Power(pin, attributes.get("when", ""), attributes.get("related_pg_pin", ""), (tables[0], tables[1]))
 
 
 def _table(group: Group, kind: str, templates: Mapping[str, Group]) -> Table | None:
     """Return a table of a group, whatever the order of its axes."""
-    found = next((each for each in group.groups if each.kind == kind), None)
-    if found is None or "values" not in found.lists:
+    child = next((entry for entry in group.groups if entry.kind == kind), None)
+    if child is None or "values" not in child.lists:
         return None
-    numbers = [[float(each) for each in row.replace(",", " ").split()] for row in found.lists["values"]]
-    template = templates.get(found.name)
+    numbers = [[float(entry) for entry in row.replace(",", " ").split()] for row in child.lists["values"]]
+    template = templates.get(child.name)
     if template is None:  # scalar
         return Table((0.0,), (0.0,), ((numbers[0][0],),))
     axes: dict[str, tuple[float, ...]] = {}
     for number in (1, 2):
         variable = template.attributes.get(f"variable_{number}")
         if variable is not None:
-            text = (found.lists.get(f"index_{number}") or template.lists[f"index_{number}"])[0]
-            axes[variable] = tuple(float(each) for each in text.replace(",", " ").split())
-    flat = [each for row in numbers for each in row]
+            text = (child.lists.get(f"index_{number}") or template.lists[f"index_{number}"])[0]
+            axes[variable] = tuple(float(entry) for entry in text.replace(",", " ").split())
+    flat = [entry for row in numbers for entry in row]
     slew = next((name for name in axes if "transition" in name), None)
     load = next((name for name in axes if "capacitance" in name), None)
     slews, loads = axes.get(slew or "", (0.0,)), axes.get(load or "", (0.0,))
@@ -306,4 +306,4 @@ def _table(group: Group, kind: str, templates: Mapping[str, Group]) -> Table | N
 def truth(function: str, names: tuple[str, ...]) -> tuple[bool, ...]:
     """Return a function's values over all levels of some pins, the first of which is the lowest bit of an index."""
     levels = itertools.product((False, True), repeat=len(names))
-    return tuple(bool(evaluate(function, dict(zip(names[::-1], each, strict=True)))) for each in levels)
+    return tuple(bool(evaluate(function, dict(zip(names[::-1], state, strict=True)))) for state in levels)

@@ -86,17 +86,17 @@ class Player:
         A cycle begins with the rising edge of the clock; inputs change when outputs of flip-flops do, as they are such
         outputs of a neighbour.
         """
-        given = np.ascontiguousarray(
+        levels = np.ascontiguousarray(
             np.concatenate([inputs[name] for name in self.netlist.inputs], axis=1), dtype=np.uint8
         )
-        cycles = len(given)
+        cycles = len(levels)
         outputs = np.empty((cycles, self._outputs), np.uint8)
         energies = np.empty((cycles, 4))
         toggles = np.empty(cycles, np.uint64)
         failed = _library().simulate_events(
             ctypes.byref(self._passed),
             ctypes.c_int64(cycles),
-            *(ctypes.c_void_p(array.ctypes.data) for array in (given, outputs, energies, toggles)),
+            *(ctypes.c_void_p(array.ctypes.data) for array in (levels, outputs, energies, toggles)),
         )
         if failed:
             raise UnsuitableError(_FAILURES[failed])
@@ -114,30 +114,30 @@ def _arrays(netlist: TimedNetlist) -> dict[str, npt.NDArray[Any]]:
     """Return a netlist in the layout of the C text."""
     instances = netlist.instances
     readers: list[list[tuple[int, int]]] = [[] for _ in range(netlist.nets)]
-    for number, each in enumerate(instances):
-        for pin, net in enumerate(each.inputs):
+    for number, part in enumerate(instances):
+        for pin, net in enumerate(part.inputs):
             readers[net].append((number, pin))
     energies: list[float] = []
     delays: list[float] = []
     pin_energy, output_delay, output_energy = [], [], []
-    for each in instances:
-        for pairs in each.input_energies:
+    for part in instances:
+        for pairs in part.input_energies:
             pin_energy.append(len(energies))
             energies += [value for states in pairs for value in states]
-        for by_pin, cost in zip(each.delays, each.output_energies, strict=True):
+        for by_pin, cost in zip(part.delays, part.output_energies, strict=True):
             output_delay.append(len(delays))
             delays += [value for edges in by_pin for pair in edges for value in pair]
             output_energy.append(len(energies))
             energies += [value for pairs in cost for states in pairs for value in states]
     read = [pair for pairs in readers for pair in pairs]
     return {
-        "first_pin": _starts(len(each.inputs) for each in instances),
-        "first_output": _starts(len(each.outputs) for each in instances),
-        "pin_net": np.array([net for each in instances for net in each.inputs], np.int32),
-        "output_net": np.array([net for each in instances for net in each.outputs], np.int32),
-        "table": np.array([table_of(pin.function, each) for each in instances for pin in each.cell.outputs], np.uint64),
-        "next_state": np.array([table_of(each.cell.next_state, each) for each in instances], np.uint64),
-        "clock_pin": np.array([_clock_pin(each) for each in instances], np.int32),
+        "first_pin": _starts(len(part.inputs) for part in instances),
+        "first_output": _starts(len(part.outputs) for part in instances),
+        "pin_net": np.array([net for part in instances for net in part.inputs], np.int32),
+        "output_net": np.array([net for part in instances for net in part.outputs], np.int32),
+        "table": np.array([table_of(pin.function, part) for part in instances for pin in part.cell.outputs], np.uint64),
+        "next_state": np.array([table_of(part.cell.next_state, part) for part in instances], np.uint64),
+        "clock_pin": np.array([_clock_pin(part) for part in instances], np.int32),
         "pin_energy": np.array(pin_energy, np.int64),
         "output_delay": np.array(output_delay, np.int64),
         "output_energy": np.array(output_energy, np.int64),
@@ -156,12 +156,12 @@ def _starts(lengths: Any) -> npt.NDArray[np.int32]:
     return np.cumsum([0, *lengths]).astype(np.int32)
 
 
-def _clock_pin(each: Instance) -> int:
-    return [pin.name for pin in each.cell.inputs].index(each.cell.clock) if each.cell.clock else -1
+def _clock_pin(part: Instance) -> int:
+    return [pin.name for pin in part.cell.inputs].index(part.cell.clock) if part.cell.clock else -1
 
 
-def table_of(function: str, each: Instance) -> int:
+def table_of(function: str, part: Instance) -> int:
     """Return a function of an instance as a word: the bit of a state's number is its value in that state."""
     if not function:
         return 0
-    return sum(value << place for place, value in enumerate(truth(stored_function(function, each.cell), each.pins)))
+    return sum(value << state for state, value in enumerate(truth(stored_function(function, part.cell), part.pins)))

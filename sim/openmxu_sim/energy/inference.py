@@ -15,11 +15,11 @@ def with_energies(
     costs: Sequence[Costs], library: Library | Path | str, tell: Callable[[str], None] = lambda line: None
 ) -> list[Costs]:
     """Return the costs with the energy of each layer. Parts are measured once, in half a minute for each format."""
-    for each in costs:
-        check_unit(each.config, each.numerics)
-    found = library if isinstance(library, Library) else read_library(Path(library))
-    energies = element_energies([each.config for each in costs], found, tell)
-    return [replace(each, energy=energy) for each, energy in zip(costs, energies, strict=True)]
+    for cost in costs:
+        check_unit(cost.config, cost.numerics)
+    liberty = library if isinstance(library, Library) else read_library(Path(library))
+    energies = element_energies([cost.config for cost in costs], liberty, tell)
+    return [replace(cost, energy=energy) for cost, energy in zip(costs, energies, strict=True)]
 
 
 def check_unit(config: MxuConfig, numerics: Numerics) -> None:

@@ -43,13 +43,13 @@ def measure(
     plan: Sequence[tuple[Result, str]], where: Workers, tell: Callable[[str], None], layer: Path | None = None
 ) -> list[Energy]:
     """A :data:`~openmxu.area.run.energy.Meter`. Netlists are played on this machine, even if a cluster maps others."""
-    given = read_layer(layer) if layer is not None else None
+    matrices = read_layer(layer) if layer is not None else None
     try:
         find_compiler()
     except CompilerNotFoundError as error:
         raise OSError(str(error)) from None
     left = Left(float(len(plan)))
-    found: dict[int, Energy] = {}
+    energies: dict[int, Energy] = {}
     start = time.monotonic()
     # Operands of a netlist are played one after the other: they share it.
     groups: dict[str, list[int]] = {}
@@ -61,19 +61,19 @@ def measure(
         player = functools.cache(lambda: Player(netlist_of(result, where.limit)))
         for index in indices:
             begin = time.monotonic()
-            energy = found[index] = _one(result, plan[index][1], player, given)
+            energy = energies[index] = _one(result, plan[index][1], player, matrices)
             seconds = time.monotonic() - begin
             left.finish(1.0, seconds, time.monotonic() - start)
             outcome = f"failed: {energy.error}" if energy.error else f"{energy.total:.1f} pJ a cycle"
             tell(
-                f"[{len(found)}/{len(plan)}{left}] {energy.result.target.label}: {energy.result.point.name}, "
+                f"[{len(energies)}/{len(plan)}{left}] {energy.result.target.label}: {energy.result.point.name}, "
                 f"{energy.operands}: {outcome} ({seconds:.1f} s)"
             )
 
     with process.threads(min(where.jobs, 8)) as pool:
         for future in as_completed([pool.submit(run, indices) for indices in groups.values()]):
             future.result()
-    return [found[index] for index in range(len(plan))]
+    return [energies[index] for index in range(len(plan))]
 
 
 def measure_one(result: Result, operands: str, limit: float = yosys.TIME_LIMIT, layer: Layer | None = None) -> Energy:
@@ -84,8 +84,8 @@ def measure_one(result: Result, operands: str, limit: float = yosys.TIME_LIMIT, 
 def _one(result: Result, operands: str, player: Callable[[], Player], layer: Layer | None) -> Energy:
     """As :func:`measure_one`; the netlist is made only if nobody has measured it yet."""
     energy = Energy(result, operands)
-    given = layer.sha256 if layer and operands == LAYER else ""
-    key = cache.key("energy", _sources(), result.key, operands, given, f"{STRETCHES} {SEEDS}")
+    digest = layer.sha256 if layer and operands == LAYER else ""
+    key = cache.key("energy", _sources(), result.key, operands, digest, f"{STRETCHES} {SEEDS}")
     try:
         kept = cache.fetch("areas", key, lambda: json.dumps(_measured(player(), result, operands, layer)).encode())
     except (NoPowerError, UnsuitableError, CompilationError, yosys.SynthesisError) as error:
@@ -95,10 +95,10 @@ def _one(result: Result, operands: str, player: Callable[[], Player], layer: Lay
 
 def _sources() -> str:
     """Return a digest of the sources that energies depend on."""
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     for name in ("cells.py", "events.c", "events.py", "settled.py", "timed.py", "workloads.py"):
-        found.update(importlib.resources.files("openmxu_sim.energy").joinpath(name).read_bytes())
-    return found.hexdigest()
+        digest.update(importlib.resources.files("openmxu_sim.energy").joinpath(name).read_bytes())
+    return digest.hexdigest()
 
 
 def _measured(player: Player, result: Result, operands: str, layer: Layer | None) -> dict[str, float]:
@@ -144,7 +144,7 @@ def netlist_of(result: Result, limit: float = yosys.TIME_LIMIT) -> TimedNetlist:
     text = unpack(cache.fetch("netlists", result.netlist_key, make))
     with process.workspace() as folder:
         (folder / NETLIST).write_text(text)
-        found = yosys.run(
+        files = yosys.run(
             _READ.format(top=result.point.top), "", ["netlist.json"], libraries=libraries, sources=folder, limit=limit
         )
-    return read_timed(found["netlist.json"], result.point.top, cells)
+    return read_timed(files["netlist.json"], result.point.top, cells)

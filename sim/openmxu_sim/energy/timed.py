@@ -100,17 +100,17 @@ def read_timed(netlist: str, top: str, cells: Cells) -> TimedNetlist:
 
     ports = {name: (port["direction"], [net(bit) for bit in port["bits"]]) for name, port in module["ports"].items()}
     instances = []
-    for name, each in module["cells"].items():
-        if each["type"] == "$scopeinfo":
+    for name, part in module["cells"].items():
+        if part["type"] == "$scopeinfo":
             continue
-        cell = _known(cells, each["type"], name)
-        pins = each["connections"]
+        cell = _known(cells, part["type"], name)
+        pins = part["connections"]
         inputs = [net(_bit(pins, pin.name)) for pin in cell.inputs]
         outputs = [net(_bit(pins, pin.name, ("open", name, pin.name))) for pin in cell.outputs]
         instances.append(Instance(name, cell, inputs, outputs))
     clock = ports[CLOCK][1][0] if CLOCK in ports else None
-    gates = _ordered([each for each in instances if not each.cell.clock])
-    stored = [each for each in instances if each.cell.clock]
+    gates = _ordered([part for part in instances if not part.cell.clock])
+    stored = [part for part in instances if part.cell.clock]
     held = {name: level for name, (direction, bits) in ports.items() if (level := _idle(name, direction, bits)) >= 0}
     _check_clocks(stored, clock, _levels(gates, {ports[name][1][0]: level for name, level in held.items()}))
     charges, longest, launch = _fill_all(gates, stored, cells, count)
@@ -138,8 +138,8 @@ def _known(cells: Cells, kind: str, name: str) -> Cell:
 
 
 def _bit(pins: Mapping[str, Sequence[Any]], name: str, absent: Any = "0") -> Any:
-    found = pins.get(name) or [absent]
-    return found[0]
+    bits = pins.get(name) or [absent]
+    return bits[0]
 
 
 def _ordered(gates: list[Instance]) -> list[Instance]:
@@ -151,51 +151,51 @@ def _ordered(gates: list[Instance]) -> list[Instance]:
         for source in waiting[id(gate)]:
             readers.setdefault(source, []).append(gate)
     ready = [gate for gate in gates if not waiting[id(gate)]]
-    found: list[Instance] = []
+    order: list[Instance] = []
     while ready:
         gate = ready.pop()
-        found.append(gate)
+        order.append(gate)
         for reader in readers.get(id(gate), ()):
             waiting[id(reader)].discard(id(gate))
             if not waiting[id(reader)]:
                 ready.append(reader)
-    if len(found) < len(gates):
+    if len(order) < len(gates):
         left = next(gate for gate in gates if waiting[id(gate)])
         raise UnsuitableError(f"it has a combinational loop, at {left.name}")
-    return found
+    return order
 
 
 def _idle(name: str, direction: str, bits: Sequence[int]) -> int:
     """Return the level at which a port that is a reset does nothing; -1 if it is none."""
-    found = _RESET.fullmatch(name)
-    return int(any(found.groups())) if found and direction == "input" and len(bits) == 1 else -1
+    match = _RESET.fullmatch(name)
+    return int(any(match.groups())) if match and direction == "input" and len(bits) == 1 else -1
 
 
 def _levels(gates: Iterable[Instance], held: Mapping[int, int]) -> dict[int, int]:
     """Return nets whose levels never change, resets being held: constants, and outputs of gates of such nets alone."""
     levels = {0: 0, 1: 1, **held}
-    for each in gates:
-        if all(net in levels for net in each.inputs):
-            place = sum(levels[net] << number for number, net in enumerate(each.inputs))
-            for net, pin in zip(each.outputs, each.cell.outputs, strict=True):
-                levels[net] = int(truth(pin.function, each.pins)[place])
+    for gate in gates:
+        if all(net in levels for net in gate.inputs):
+            state = sum(levels[net] << number for number, net in enumerate(gate.inputs))
+            for net, pin in zip(gate.outputs, gate.cell.outputs, strict=True):
+                levels[net] = int(truth(pin.function, gate.pins)[state])
     return levels
 
 
 def _check_clocks(stored: Iterable[Instance], clock: int | None, levels: Mapping[int, int]) -> None:
-    for each in stored:
-        pins = [pin.name for pin in each.cell.inputs]
-        if each.inputs[pins.index(each.cell.clock)] != clock:
-            raise UnsuitableError(f"the clock of {each.name} is not the port {CLOCK}")
-        for condition in each.cell.quiet:
+    for part in stored:
+        pins = [pin.name for pin in part.cell.inputs]
+        if part.inputs[pins.index(part.cell.clock)] != clock:
+            raise UnsuitableError(f"the clock of {part.name} is not the port {CLOCK}")
+        for condition in part.cell.quiet:
             table = truth(condition, tuple(pins))
-            fixed = {number: levels[net] for number, net in enumerate(each.inputs) if net in levels}
+            fixed = {number: levels[net] for number, net in enumerate(part.inputs) if net in levels}
             if any(
-                value and all(place >> number & 1 == level for number, level in fixed.items())
-                for place, value in enumerate(table)
+                value and all(state >> number & 1 == level for number, level in fixed.items())
+                for state, value in enumerate(table)
             ):
                 raise UnsuitableError(
-                    f"the asynchronous reset of {each.name} is no input with the name of one, as rst is"
+                    f"the asynchronous reset of {part.name} is no input with the name of one, as rst is"
                 )
 
 
@@ -204,52 +204,52 @@ def _fill_all(
 ) -> tuple[list[float], float, float]:
     """Fill in loads, then delays and energies by instance; returns charges, longest path, delay of flip-flops."""
     loads = [(0.0, 0.0)] * count
-    for each in (*gates, *stored):
-        for net, pin in zip(each.inputs, each.cell.inputs, strict=True):
+    for part in (*gates, *stored):
+        for net, pin in zip(part.inputs, part.cell.inputs, strict=True):
             loads[net] = (loads[net][0] + pin.capacitances[0], loads[net][1] + pin.capacitances[1])
     slews: list[Edges] = [(0.0, 0.0)] * count
     arrivals = [0.0] * count
     launches = []
-    for each in (*stored, *gates):  # paths begin at the outputs of flip-flops
-        reached = _fill(each, cells, loads, slews)
-        for net, delays in zip(each.outputs, each.delays, strict=True):
+    for part in (*stored, *gates):  # paths begin at the outputs of flip-flops
+        reached = _fill(part, cells, loads, slews)
+        for net, delays in zip(part.outputs, part.delays, strict=True):
             waits = [
-                (0.0 if each.cell.clock else arrivals[source]) + delay
-                for source, edges in zip(each.inputs, delays, strict=True)
+                (0.0 if part.cell.clock else arrivals[source]) + delay
+                for source, edges in zip(part.inputs, delays, strict=True)
                 for delay in (value for pair in edges for value in pair if not math.isnan(value))
             ]
             arrivals[net] = max(waits, default=0.0)
-            launches += waits if each.cell.clock else []
-        for net, slew in zip(each.outputs, reached, strict=True):
+            launches += waits if part.cell.clock else []
+        for net, slew in zip(part.outputs, reached, strict=True):
             slews[net] = slew
     charges = [0.25 * (fall + rise) * cells.picofarads * cells.supply**2 for fall, rise in loads]
     launch = sorted(launches)[len(launches) // 2] if launches else 0.0
     return charges, max(arrivals) + launch, launch
 
 
-def _fill(each: Instance, cells: Cells, loads: Sequence[Edges], slews: Sequence[Edges]) -> list[Edges]:
+def _fill(part: Instance, cells: Cells, loads: Sequence[Edges], slews: Sequence[Edges]) -> list[Edges]:
     """Fill in delays and energies of an instance; returns the slews of its outputs."""
     picoseconds = 1e3 * cells.nanoseconds
-    names = [pin.name for pin in each.cell.inputs]
-    found: list[Edges] = []
-    for pin, net in zip(each.cell.outputs, each.outputs, strict=True):
+    names = [pin.name for pin in part.cell.inputs]
+    outputs: list[Edges] = []
+    for pin, net in zip(part.cell.outputs, part.outputs, strict=True):
         delays = [[[math.nan] * 2 for _ in range(2)] for _ in names]
         reached = [0.0, 0.0]
         for arc in pin.arcs:
             number = names.index(arc.pin)
             for before, after in arc.edges:
-                given, load = slews[each.inputs[number]][before], loads[net][after]
-                delay = picoseconds * _looked_up(arc.delays[after], given, load)
+                slew, load = slews[part.inputs[number]][before], loads[net][after]
+                delay = picoseconds * _looked_up(arc.delays[after], slew, load)
                 delays[number][before][after] = _larger(delays[number][before][after], delay)
-                reached[after] = max(reached[after], _looked_up(arc.slews[after], given, load))
-        each.delays.append(delays)
-        each.output_energies.append(_output_energies(each, pin, cells.unit, loads[net], slews))
-        found.append((reached[0], reached[1]))
-    each.input_energies = [
-        [_energies(each, pin.powers, edge, cells.unit, slews[net][edge], 0.0) for edge in (0, 1)]
-        for pin, net in zip(each.cell.inputs, each.inputs, strict=True)
+                reached[after] = max(reached[after], _looked_up(arc.slews[after], slew, load))
+        part.delays.append(delays)
+        part.output_energies.append(_output_energies(part, pin, cells.unit, loads[net], slews))
+        outputs.append((reached[0], reached[1]))
+    part.input_energies = [
+        [_energies(part, pin.powers, edge, cells.unit, slews[net][edge], 0.0) for edge in (0, 1)]
+        for pin, net in zip(part.cell.inputs, part.inputs, strict=True)
     ]
-    return found
+    return outputs
 
 
 def _larger(known: float, value: float) -> float:
@@ -261,17 +261,17 @@ def _looked_up(table: Any, slew: float, load: float) -> float:
 
 
 def _output_energies(
-    each: Instance, pin: Pin, unit: float, load: Edges, slews: Sequence[Edges]
+    part: Instance, pin: Pin, unit: float, load: Edges, slews: Sequence[Edges]
 ) -> list[list[list[float]]]:
     """Return energies by the input that causes the transition, the output's edge, and the state."""
-    found = []
-    for cause, net in zip(each.cell.inputs, each.inputs, strict=True):
+    energies = []
+    for cause, net in zip(part.cell.inputs, part.inputs, strict=True):
         own = [power for power in pin.powers if power.pin == cause.name] or list(pin.powers)
         arcs = [arc for arc in pin.arcs if arc.pin == cause.name]
-        found.append(
-            [_energies(each, own, edge, unit, _slew_before(arcs, edge, slews[net]), load[edge]) for edge in (0, 1)]
+        energies.append(
+            [_energies(part, own, edge, unit, _slew_before(arcs, edge, slews[net]), load[edge]) for edge in (0, 1)]
         )
-    return found
+    return energies
 
 
 def _slew_before(arcs: Sequence[Arc], edge: int, slews: Edges) -> float:
@@ -280,32 +280,32 @@ def _slew_before(arcs: Sequence[Arc], edge: int, slews: Edges) -> float:
     return sum(slews[before] for before in edges) / len(edges)
 
 
-def _energies(each: Instance, powers: Sequence[Power], edge: int, unit: float, slew: float, load: float) -> list[float]:
+def _energies(part: Instance, powers: Sequence[Power], edge: int, unit: float, slew: float, load: float) -> list[float]:
     """Return energies by state: of groups whose condition holds, else of those without; means by supply, added up."""
-    found = []
+    energies = []
     values = [(power, 0.0 if (table := power.energies[edge]) is None else table(slew, load)) for power in powers]
-    conditions = [_condition(power.when, each) for power, _ in values]
-    for state in range(1 << len(each.pins)):
+    conditions = [_condition(power.when, part) for power, _ in values]
+    for state in range(1 << len(part.pins)):
         fitting = [value for value, holds in zip(values, conditions, strict=True) if holds and holds[state]]
         fitting = fitting or [value for value in values if not value[0].when]
         supplies: dict[str, list[float]] = {}
         for power, value in fitting:
             supplies.setdefault(power.supply, []).append(value)
-        found.append(unit * sum(sum(group) / len(group) for group in supplies.values()))
-    return found
+        energies.append(unit * sum(sum(group) / len(group) for group in supplies.values()))
+    return energies
 
 
-def _condition(when: str, each: Instance) -> tuple[bool, ...]:
+def _condition(when: str, part: Instance) -> tuple[bool, ...]:
     """Return whether a condition holds, by the state; empty if there is no condition."""
     if not when:
         return ()
-    return truth(_with_states(when, each), each.pins)
+    return truth(_with_states(when, part), part.pins)
 
 
-def _with_states(when: str, each: Instance) -> str:
+def _with_states(when: str, part: Instance) -> str:
     """Return a condition on outputs as one on inputs and the stored bit."""
-    for pin in each.cell.outputs:
-        when = _replace_word(when, pin.name, f"({stored_function(pin.function, each.cell)})")
+    for pin in part.cell.outputs:
+        when = _replace_word(when, pin.name, f"({stored_function(pin.function, part.cell)})")
     return when
 
 

@@ -128,8 +128,8 @@ class Layer:
         first = rng.integers(len(self.activations), size=(times, stretches, 1))
         samples = (first + np.arange(length)) % len(self.activations)
         columns = rng.integers(self.weights.shape[1], size=(times, stretches, 3))
-        activations = [self.activations[each[..., None], rows[:, None]] for each in samples]
-        weights = [self.weights[rows[:, None], each[..., None]] for each in columns]
+        activations = [self.activations[indices[..., None], rows[:, None]] for indices in samples]
+        weights = [self.weights[rows[:, None], indices[..., None]] for indices in columns]
         return np.concatenate(activations, axis=-1)[..., :ROWS], np.concatenate(weights, axis=-1)[..., :ROWS]
 
 
@@ -139,8 +139,8 @@ def read_layer(path: Path) -> Layer:
     for name in ("activations", "weights"):
         array = arrays.get(name)
         if array is None or array.ndim != 2 or not array.size or array.dtype.kind not in "fiu":
-            said = "is missing" if array is None else f"is {array.dtype} of shape {array.shape}"
-            raise ValueError(f"--layer must have {name}, a matrix of real numbers, which {said} in {str(path)!r}")
+            fault = "is missing" if array is None else f"is {array.dtype} of shape {array.shape}"
+            raise ValueError(f"--layer must have {name}, a matrix of real numbers, which {fault} in {str(path)!r}")
     activations, weights = (arrays[name].astype(np.float32) for name in ("activations", "weights"))
     if activations.shape[1] != len(weights):
         raise ValueError(
@@ -177,12 +177,12 @@ def workload(point: Point, kind: str, *, stretches: int = 256, seed: int = 0, la
 def random_workload(netlist: TimedNetlist, *, cycles: int, seed: int) -> Workload:
     """Draw every bit of every input anew in each cycle, but hold resets where they do nothing."""
     rng = np.random.default_rng(seed)
-    given = {
+    inputs = {
         name: rng.integers(2, size=(FILL + cycles, len(bits)), dtype=np.uint8) for name, bits in netlist.inputs.items()
     }
     for name, level in netlist.held.items():
-        given[name][:] = level
-    return Workload(given, settled(netlist, given), 0, np.arange(FILL + cycles) >= FILL)
+        inputs[name][:] = level
+    return Workload(inputs, settled(netlist, inputs), 0, np.arange(FILL + cycles) >= FILL)
 
 
 def _converted(values: _Floats, name: str) -> Words:
@@ -213,21 +213,21 @@ class _Beats:
         Weights are those of the tile before, of this tile, and of the next one, which is loaded while this one runs.
         """
         stretches, length, _ = activations.shape
-        each = np.arange(stretches)[:, None]
-        beat = each * STRETCH % BEATS + np.arange(length)[None] - before
-        tile, place = beat // BEATS + 1, beat % BEATS
+        stretch = np.arange(stretches)[:, None]
+        beat = stretch * STRETCH % BEATS + np.arange(length)[None] - before
+        tile, offset = beat // BEATS + 1, beat % BEATS
         first = ROW // terms * terms
         loaded = ROWS - first
-        own = weights[each, tile, first : first + terms]
-        passing = weights[each, tile + 1, ROWS - 1 - np.minimum(place, loaded - 1)]
+        own = weights[stretch, tile, first : first + terms]
+        passing = weights[stretch, tile + 1, ROWS - 1 - np.minimum(offset, loaded - 1)]
         # A shadow register has the weight that came as many beats ago as it is rows below; before those, its own rows'.
-        ago = np.minimum(place, loaded)[..., None] - np.arange(1, terms + 1)
+        ago = np.minimum(offset, loaded)[..., None] - np.arange(1, terms + 1)
         held = np.where(
             ago < 0,
             np.take_along_axis(own, (-1 - ago).clip(0, terms - 1), -1),
-            weights[each[..., None], tile[..., None] + 1, ROWS - 1 - ago.clip(0)],
+            weights[stretch[..., None], tile[..., None] + 1, ROWS - 1 - ago.clip(0)],
         )
-        loads, swaps = (place < loaded).astype(np.uint32), (place == 0).astype(np.uint32)
+        loads, swaps = (offset < loaded).astype(np.uint32), (offset == 0).astype(np.uint32)
         passing = np.where(loads == 1, passing, np.uint32(0))
         # The first cycles bring the element's weights, then those of the next weights that its shadow registers hold.
         both = 2 * terms
@@ -236,7 +236,7 @@ class _Beats:
         sums = np.zeros(beat.shape, np.uint32)
         for row in range(0, first, terms):
             rows = slice(row, row + terms)
-            sums = _added(sums, activations[:, :, rows], weights[each, tile, rows], fmt, subnormals)
+            sums = _added(sums, activations[:, :, rows], weights[stretch, tile, rows], fmt, subnormals)
         return cls(
             activations[:, :, first : first + terms].reshape(-1, terms),
             passing.ravel(),
@@ -279,7 +279,7 @@ def _element(point: Point, beats: _Beats, counted: npt.NDArray[np.bool_]) -> Wor
     stages, width = int(point.options["stages"]), point.format.width
     latency, psum_latency = 1 + stages, split_stages(stages)[1]
     sums = _added(beats.sums, beats.activations, beats.registers[1], beats.format, beats.subnormals)
-    given = {
+    inputs = {
         "i_activation": _bits(beats.activations, width),
         "i_swap": _bits(beats.swaps, 1),
         "i_load": _bits(beats.loads, 1),
@@ -293,7 +293,7 @@ def _element(point: Point, beats: _Beats, counted: npt.NDArray[np.bool_]) -> Wor
         "o_weight": _bits(_later(beats.registers[0][:, -1], 1), width),
         "o_psum": _bits(_later(sums, latency), 32),
     }
-    return Workload(given | _reset(point, len(sums)), answers, latency, counted)
+    return Workload(inputs | _reset(point, len(sums)), answers, latency, counted)
 
 
 def _pair(point: Point, beats: _Beats, counted: npt.NDArray[np.bool_]) -> Workload:
@@ -303,22 +303,22 @@ def _pair(point: Point, beats: _Beats, counted: npt.NDArray[np.bool_]) -> Worklo
     result = "fp32" if point.part == MULTIPLIER_TO_FP32 else name
     if point.part == ADDER:
         a, b = (golden.convert(bits, "fp32", name) for bits in (beats.sums, beats.products))
-        found = golden.add(a, b, name, subnormals=beats.subnormals)
+        words = golden.add(a, b, name, subnormals=beats.subnormals)
     else:
         a, b = beats.activations[:, 0], beats.registers[1][:, 0]
-        found = golden.multiply(a, b, name, result, subnormals=beats.subnormals)
-    given = {"i_a": _bits(a, width), "i_b": _bits(b, width)}
-    answers = {"o": _bits(_later(found, latency), golden.find_format(result).width)}
-    return Workload(given | _reset(point, len(found)), answers, latency, counted)
+        words = golden.multiply(a, b, name, result, subnormals=beats.subnormals)
+    inputs = {"i_a": _bits(a, width), "i_b": _bits(b, width)}
+    answers = {"o": _bits(_later(words, latency), golden.find_format(result).width)}
+    return Workload(inputs | _reset(point, len(words)), answers, latency, counted)
 
 
 def _converter(point: Point, beats: _Beats, counted: npt.NDArray[np.bool_]) -> Workload:
     """Return the workload of a converter from fp32."""
     assert point.format is not None
-    found = golden.convert(beats.sums, "fp32", beats.format, subnormals=beats.subnormals)
-    answers = {"o": _bits(_later(found, int(point.options["stages"])), point.format.width)}
+    words = golden.convert(beats.sums, "fp32", beats.format, subnormals=beats.subnormals)
+    answers = {"o": _bits(_later(words, int(point.options["stages"])), point.format.width)}
     return Workload(
-        {"i": _bits(beats.sums, 32)} | _reset(point, len(found)), answers, int(point.options["stages"]), counted
+        {"i": _bits(beats.sums, 32)} | _reset(point, len(words)), answers, int(point.options["stages"]), counted
     )
 
 

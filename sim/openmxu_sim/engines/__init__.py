@@ -129,8 +129,8 @@ def connect(port: str) -> Device:
     OSError, RuntimeError, ValueError
         No package connects boards, or there is no board.
     """
-    found = next(iter(entry_points(group="openmxu.devices", name=BOARD)), None)
-    if found is None:
+    entry = next(iter(entry_points(group="openmxu.devices", name=BOARD)), None)
+    if entry is None:
         raise OSError(f"engine {BOARD!r} needs a package that connects boards, and none is installed")
-    device: Device = found.load()(port)
+    device: Device = entry.load()(port)
     return device

@@ -56,13 +56,13 @@ def write_stimulus(file: Path, stimulus: Stimulus, stalls: Stalls | None) -> Non
 
 def read_stimulus(file: Path) -> tuple[Stimulus, Stalls | None]:
     """Read the file that :func:`write_stimulus` wrote."""
-    with np.load(file, allow_pickle=False) as found:
-        config = MxuConfig.of_dict(json.loads(str(found["config"])))
-        stimulus = Stimulus(config, found["a"], found["b"], tuple(map(_tile, found["tiles"].tolist())))
-        if "waits" not in found:
+    with np.load(file, allow_pickle=False) as arrays:
+        config = MxuConfig.of_dict(json.loads(str(arrays["config"])))
+        stimulus = Stimulus(config, arrays["a"], arrays["b"], tuple(map(_tile, arrays["tiles"].tolist())))
+        if "waits" not in arrays:
             return stimulus, None
-        stalls = Stalls(int(found["seed"]), period=found["waits"].shape[1])
-        stalls.pattern[:] = found["waits"]
+        stalls = Stalls(int(arrays["seed"]), period=arrays["waits"].shape[1])
+        stalls.pattern[:] = arrays["waits"]
     return stimulus, stalls
 
 
@@ -108,9 +108,9 @@ def _simulate(
     verilog, top = _export(config)
 
     def result() -> Run:
-        with np.load(directory / RESULT) as found:
-            counters = found["counters"].tolist()
-            return Run(found["beats"], int(found["cycles"]), Counters(*counters) if counters else None)
+        with np.load(directory / RESULT) as arrays:
+            counters = arrays["counters"].tolist()
+            return Run(arrays["beats"], int(arrays["cycles"]), Counters(*counters) if counters else None)
 
     with process.workspace() as directory:
         write_stimulus(directory / STIMULUS, stimulus, stalls)

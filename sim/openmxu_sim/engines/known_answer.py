@@ -37,12 +37,12 @@ def difference(config: MxuConfig, run: Run) -> str:
     m, k, n = _sizes(config)
     if run.beats.shape != (asked.results, config.columns):
         return f"it gave {len(run.beats)} of {asked.results} rows of a known product"
-    found, right = collect(config, run.beats, m, k, n), _answer(config, asked)
-    wrong = np.argwhere(found != right)
+    words, right = collect(config, run.beats, m, k, n), _answer(config, asked)
+    wrong = np.argwhere(words != right)
     if not len(wrong):
         return ""
     row, column = wrong[0]
-    return f"row {row}, column {column} of a known product is {right[row, column]:08x}, not {found[row, column]:08x}"
+    return f"row {row}, column {column} of a known product is {right[row, column]:08x}, not {words[row, column]:08x}"
 
 
 def check_simulation(simulator: str, config: MxuConfig, run: Run | None) -> None:

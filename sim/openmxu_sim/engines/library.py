@@ -37,10 +37,10 @@ def fetch_library(
     try:
         key = cache.key(native.compiler_identity(), *parts)
     except native.CompilerNotFoundError:
-        found = None if os.environ.get("CC") else cache.find("models", plain)
-        if found is None:
+        binary = None if os.environ.get("CC") else cache.find("models", plain)
+        if binary is None:
             raise
-        return open_library(found)
+        return open_library(binary)
 
     def build() -> bytes:
         if note:

@@ -97,9 +97,9 @@ def _add_product(beats: Beats, generator: np.random.Generator, m: int, precision
     fmt, k, n = config.source.name, 2 * config.rows + (config.rows + 1) // 2, config.columns + (config.columns + 1) // 2
     a = vectors.matrix((m, k), fmt, _draw(generator))
     b = np.ascontiguousarray(vectors.matrix((n, k), fmt, _draw(generator)).T)
-    given = stimulus(config, a, b, precision)
-    beats.weights += given.weight_payloads()
-    beats.activations += given.activation_payloads()
+    inputs = stimulus(config, a, b, precision)
+    beats.weights += inputs.weight_payloads()
+    beats.activations += inputs.activation_payloads()
     # Results in surplus columns are compared, too: these columns multiply with -0.
     surplus = np.full((k, -n % config.columns), 1 << (config.source.width - 1), dtype=np.uint32)
     wide = (golden.from_bits(words, fmt) for words in (a, np.concatenate([b, surplus], axis=1)))
@@ -112,7 +112,7 @@ def _add_product(beats: Beats, generator: np.random.Generator, m: int, precision
         terms=config.terms,
     )
     sums = golden.to_bits(product)
-    for tile in given.tiles:
+    for tile in inputs.tiles:
         if tile.emit:
             rows, start = tile.activations, tile.columns.start
             beats.expect(sums[rows.start : rows.stop, start : start + config.columns])

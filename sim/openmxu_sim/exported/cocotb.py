@@ -75,6 +75,6 @@ def _describe(config: MxuConfig) -> str:
     lines = []
     for field in fields(config):
         value = getattr(config, field.name)
-        said = f'FloatFormat.parse("{value}", "{field.name}")' if isinstance(value, FloatFormat) else repr(value)
-        lines.append(f"    {field.name}={said},\n")
+        code = f'FloatFormat.parse("{value}", "{field.name}")' if isinstance(value, FloatFormat) else repr(value)
+        lines.append(f"    {field.name}={code},\n")
     return f"MxuConfig(\n{''.join(lines)})".replace("'", '"')

@@ -83,12 +83,12 @@ def rounded_terms(c: Values, a: Values, b: Values, fmt: Format) -> Values:
     of_products = np.broadcast_to(_exponent(a) + _exponent(b), products.shape)
     exponents = np.concatenate([_exponent(c)[..., np.newaxis], of_products], axis=-1)
     counts = np.isfinite(terms) & (terms != 0)
-    place = np.max(exponents, axis=-1, where=counts, initial=-1000) - fmt.fraction_width - 3
-    units = np.ldexp(np.where(counts, terms, 0.0), -place[..., np.newaxis])
+    scale = np.max(exponents, axis=-1, where=counts, initial=-1000) - fmt.fraction_width - 3
+    units = np.ldexp(np.where(counts, terms, 0.0), -scale[..., np.newaxis])
     total = np.trunc(units).sum(axis=-1)
 
     dropped = np.maximum(_exponent(total) - fmt.fraction_width, 0)
-    nearest = np.ldexp(np.rint(np.ldexp(total, -dropped)), dropped + place)
+    nearest = np.ldexp(np.rint(np.ldexp(total, -dropped)), dropped + scale)
     nearest = np.where(np.abs(nearest) > fmt.max_finite, np.copysign(np.inf, nearest), nearest)
     zero = np.where(np.signbit(terms).all(axis=-1), -0.0, 0.0)
     values = np.where(total == 0, zero, flush_subnormals(nearest, fmt))
@@ -221,10 +221,10 @@ def add(a: npt.ArrayLike, b: npt.ArrayLike, fmt: str = "fp32", *, subnormals: st
     ValueError
         A pattern is wider than `fmt`, the shapes do not broadcast, or the format or mode is unknown.
     """
-    found = find_format(fmt, "fmt")
+    layout = find_format(fmt, "fmt")
     flush = check_subnormals(subnormals)
-    x, y = _decode_pair(a, b, found, flush=flush)
-    return encode(rounded_sum(x, y, found, flush=flush), found)
+    x, y = _decode_pair(a, b, layout, flush=flush)
+    return encode(rounded_sum(x, y, layout, flush=flush), layout)
 
 
 @ieee_arithmetic()

@@ -252,14 +252,14 @@ def _cut(length: int, most: int) -> list[slice]:
 def _fp32_patterns(array: npt.ArrayLike, parameter: str) -> Bits:
     """Return an array in one of the known types as patterns of fp32; by views, as a cast would quieten NaNs."""
     check_unmasked(array, parameter)
-    given: npt.NDArray[Any] = np.asarray(array)
-    name = next((name for name, dtype in DTYPES.items() if given.dtype == dtype), None)
+    values: npt.NDArray[Any] = np.asarray(array)
+    name = next((name for name, dtype in DTYPES.items() if values.dtype == dtype), None)
     if name is None:
         types = ", ".join(str(dtype) for dtype in DTYPES.values())
-        raise TypeError(f"{parameter} must be an array of {types}, not {given.dtype}")
+        raise TypeError(f"{parameter} must be an array of {types}, not {values.dtype}")
     if name == "fp32":
-        return given.view(np.uint32)
-    patterns = given.view(f"u{given.dtype.itemsize}").astype(np.uint32)
+        return values.view(np.uint32)
+    patterns = values.view(f"u{values.dtype.itemsize}").astype(np.uint32)
     if name == "bf16":
         return patterns << np.uint32(16)
     return convert(patterns, name, "fp32", subnormals="ieee")

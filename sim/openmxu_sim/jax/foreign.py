@@ -77,7 +77,7 @@ def call(name: str, numerics: Numerics, a: jax.Array, b: jax.Array) -> jax.Array
     how, target, rows, block, parts = model.plain_setup(a.shape[-1], **numerics._asdict())
     shape = jax.ShapeDtypeStruct((*a.shape[:-1], b.shape[-1]), a.dtype)
     products = jax.ffi.ffi_call(name, shape, vmap_method="broadcast_all")
-    found: jax.Array = products(
+    result: jax.Array = products(
         a,
         b,
         how=np.frombuffer(how, np.uint8),
@@ -85,4 +85,4 @@ def call(name: str, numerics: Numerics, a: jax.Array, b: jax.Array) -> jax.Array
         tiling=np.array([rows, block], np.int64),
         parts=np.array(parts, np.int32).reshape(-1),
     )
-    return found
+    return result

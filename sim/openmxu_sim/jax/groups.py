@@ -56,19 +56,19 @@ def _abstract(a: Any, b: Any, sizes: Any, *, numerics: Numerics, inner: bool) ->
 
 
 @_groups.def_impl
-def _now(*given: jax.Array, **parameters: Any) -> jax.Array:
+def _now(*arrays: jax.Array, **parameters: Any) -> jax.Array:
     with jax.disable_jit(False):
-        return _compiled(*given, **parameters)
+        return _compiled(*arrays, **parameters)
 
 
-def _batch(given: tuple[jax.Array, ...], places: tuple[Any, ...], **parameters: Any) -> tuple[jax.Array, int]:
+def _batch(arrays: tuple[jax.Array, ...], places: tuple[Any, ...], **parameters: Any) -> tuple[jax.Array, int]:
     """Apply the primitive to a batch, as one larger stack."""
-    count = next(each.shape[place] for each, place in zip(given, places, strict=True) if place is not None)
+    count = next(array.shape[axis] for array, axis in zip(arrays, places, strict=True) if axis is not None)
     moved = [
-        jnp.broadcast_to(each, (count, *each.shape)) if place is None else jnp.moveaxis(each, place, 0)
-        for each, place in zip(given, places, strict=True)
+        jnp.broadcast_to(array, (count, *array.shape)) if axis is None else jnp.moveaxis(array, axis, 0)
+        for array, axis in zip(arrays, places, strict=True)
     ]
-    result = _bind(*(jax.lax.collapse(each, 0, 2) for each in moved), **parameters)
+    result = _bind(*(jax.lax.collapse(array, 0, 2) for array in moved), **parameters)
     return result.reshape(count, moved[0].shape[1], *result.shape[1:]), 0
 
 
@@ -78,11 +78,11 @@ def _transpose(gradient: Any, a: Any, b: Any, sizes: jax.Array, *, numerics: Num
     if type(gradient) is ad.Zero:
         return (ad.Zero(a.aval), None, None) if of_a else (None, ad.Zero(b.aval), None)
     if not of_a:
-        found = _bind(a.mT, gradient, sizes, numerics=numerics, inner=not inner)
-        return None, found.astype(b.aval.dtype), None
+        product = _bind(a.mT, gradient, sizes, numerics=numerics, inner=not inner)
+        return None, product.astype(b.aval.dtype), None
     pair = (b, gradient.mT) if inner else (gradient, b.mT)
-    found = _bind(*pair, sizes, numerics=numerics, inner=False)
-    return (found.mT if inner else found).astype(a.aval.dtype), None, None
+    product = _bind(*pair, sizes, numerics=numerics, inner=False)
+    return (product.mT if inner else product).astype(a.aval.dtype), None, None
 
 
 ad.defjvp(
@@ -105,14 +105,14 @@ def _on_host(a: jax.Array, b: jax.Array, sizes: jax.Array, *, numerics: Numerics
 mlir.register_lowering(_groups, mlir.lower_fun(_on_host, multiple_results=False), cacheable=False)
 
 
-def _compute(numerics: Numerics, inner: bool, *given: Any) -> Floats:
-    a, b = (np.asarray(each, np.float32).view(np.uint32) for each in given[:2])
-    sizes = np.asarray(given[2])
+def _compute(numerics: Numerics, inner: bool, *arrays: Any) -> Floats:
+    a, b = (np.asarray(array, np.float32).view(np.uint32) for array in arrays[:2])
+    sizes = np.asarray(arrays[2])
     result = np.zeros(_shape(a, b, sizes, inner), np.float32)
     for stack, ends in enumerate(np.cumsum(sizes, axis=1).tolist()):
         for group, (start, end) in enumerate(zip([0, *ends], ends, strict=False)):
             part = slice(start, end)
             left, right = (a[stack, :, part], b[stack, part]) if inner else (a[stack, part], b[stack, group])
-            found = model.products(left[None], right[None], **numerics._asdict())[0]
-            result[(stack, group) if inner else (stack, part)] = found
+            product = model.products(left[None], right[None], **numerics._asdict())[0]
+            result[(stack, group) if inner else (stack, part)] = product
     return result

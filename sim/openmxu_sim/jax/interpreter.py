@@ -95,10 +95,10 @@ def on_unit(
     def on_the_unit(*args: Any, **kwargs: Any) -> Any:
         traced = jax.make_jaxpr(function, static_argnums=named, return_shape=True)
         closed, result = traced(*args, **kwargs)
-        static = {place % len(args) for place in named} if args else set()
-        given = [each for place, each in enumerate(args) if place not in static]
-        inputs = [jnp.asarray(each) for each in jax.tree.leaves((given, kwargs))]
-        results = [jnp.asarray(each) for each in _play(unit, closed.jaxpr, closed.consts, inputs)]
+        static = {index % len(args) for index in named} if args else set()
+        arguments = [value for index, value in enumerate(args) if index not in static]
+        inputs = [jnp.asarray(value) for value in jax.tree.leaves((arguments, kwargs))]
+        results = [jnp.asarray(value) for value in _play(unit, closed.jaxpr, closed.consts, inputs)]
         return jax.tree.unflatten(jax.tree.structure(result), results)
 
     return on_the_unit
@@ -113,7 +113,7 @@ def _play(unit: _Unit, jaxpr: Jaxpr, constants: Sequence[Any], inputs: Sequence[
         return jnp.asarray(atom.val) if isinstance(atom, Literal) else values[atom]
 
     for equation in jaxpr.eqns:
-        given = [value_of(atom) for atom in equation.invars]
+        operands = [value_of(atom) for atom in equation.invars]
         name, parameters = equation.primitive.name, equation.params
         allowed = not unit.strict or name in unit.allow
         refused = _is_refused(equation)
@@ -122,17 +122,17 @@ def _play(unit: _Unit, jaxpr: Jaxpr, constants: Sequence[Any], inputs: Sequence[
                 f"{name} does not multiply on the unit; use operations that do (dot_general, conv_general_dilated), or "
                 f"let it compute by itself: on_unit(..., allow=({name!r},))"
             )
-        unsuitable = _unsuitable(name, given)
+        unsuitable = _unsuitable(name, operands)
         if unsuitable and not allowed:
             raise EscapeError(unsuitable)
         if unsuitable or refused or not _multiplies(equation):
-            found = equation.primitive.bind(*given, **equation.primitive.get_bind_params(parameters))
-            results = found if equation.primitive.multiple_results else [found]
+            result = equation.primitive.bind(*operands, **equation.primitive.get_bind_params(parameters))
+            results = result if equation.primitive.multiple_results else [result]
         elif name in _REPLACED:
-            found = _REPLACED[name](unit.numerics, *given, **parameters)
-            results = [found.astype(equation.outvars[0].aval.dtype)]
+            result = _REPLACED[name](unit.numerics, *operands, **parameters)
+            results = [result.astype(equation.outvars[0].aval.dtype)]
         elif name in _CONTAINERS:
-            results = _CONTAINERS[name](unit, parameters, given)
+            results = _CONTAINERS[name](unit, parameters, operands)
         else:
             raise EscapeError(f"{name} contains products in a way that is not known here")
         values |= zip(equation.outvars, results, strict=True)
@@ -148,9 +148,9 @@ def _is_refused(equation: Any) -> bool:
 def _is_plain(equation: Any) -> bool:
     """Whether XLA makes neither products nor calls of anything else of an operation that is not known here."""
     parameters = equation.primitive.get_bind_params(equation.params)
-    alone = jax.jit(lambda *given: equation.primitive.bind(*given, **parameters))
+    alone = jax.jit(lambda *values: equation.primitive.bind(*values, **parameters))
     try:
-        text = alone.lower(*(each.aval for each in equation.invars)).as_text()
+        text = alone.lower(*(atom.aval for atom in equation.invars)).as_text()
     except Exception:  # it may need anything around it
         return False
     return not re.search(r"custom_call|dot|convolution|fft|cholesky|triangular_solve", text)
@@ -159,13 +159,13 @@ def _is_plain(equation: Any) -> bool:
 @lru_cache(maxsize=1)
 def _named() -> frozenset[str]:
     """Return the operations that JAX names in public, and those that are replayed here."""
-    public = (each.name for each in vars(primitives).values() if isinstance(each, Primitive))
+    public = (primitive.name for primitive in vars(primitives).values() if isinstance(primitive, Primitive))
     return frozenset((*public, *_REPLACED, *_CONTAINERS))
 
 
-def _unsuitable(name: str, given: Sequence[Any]) -> str | None:
+def _unsuitable(name: str, operands: Sequence[Any]) -> str | None:
     """Return the reason why the unit cannot take these arrays, if there is one."""
-    types = {each.dtype.name for each in given[:2]} if name in _REPLACED else set()
+    types = {operand.dtype.name for operand in operands[:2]} if name in _REPLACED else set()
     if types <= set(TYPES):
         return None
     return f"{name} must have arrays of {', '.join(TYPES)} to multiply on the unit, not of {', '.join(sorted(types))}"
@@ -180,30 +180,30 @@ def _multiplies(equation: Any) -> bool:
 
 def _contents(parameters: Mapping[str, Any]) -> list[Jaxpr]:
     """Return the functions that an operation contains."""
-    found = []
+    functions = []
     for value in parameters.values():
-        for each in value if isinstance(value, (tuple, list)) else [value]:
-            if isinstance(each, ClosedJaxpr):
-                found.append(each.jaxpr)
-            elif isinstance(each, Jaxpr):
-                found.append(each)
-    return found
+        for content in value if isinstance(value, (tuple, list)) else [value]:
+            if isinstance(content, ClosedJaxpr):
+                functions.append(content.jaxpr)
+            elif isinstance(content, Jaxpr):
+                functions.append(content)
+    return functions
 
 
-def _play_closed(unit: _Unit, closed: Any, given: Sequence[Any]) -> list[Any]:
+def _play_closed(unit: _Unit, closed: Any, inputs: Sequence[Any]) -> list[Any]:
     if isinstance(closed, Jaxpr):
-        return _play(unit, closed, (), given)
-    return _play(unit, closed.jaxpr, closed.consts, given)
+        return _play(unit, closed, (), inputs)
+    return _play(unit, closed.jaxpr, closed.consts, inputs)
 
 
 def _call(key: str) -> Callable[..., list[Any]]:
-    return lambda unit, parameters, given: _play_closed(unit, parameters[key], given)
+    return lambda unit, parameters, inputs: _play_closed(unit, parameters[key], inputs)
 
 
 def _with_own_rule(key: str) -> Callable[..., list[Any]]:
     """Return a function that replays an operation with derivatives of its own, and refuses to differentiate it."""
 
-    def play(unit: _Unit, parameters: Mapping[str, Any], given: Sequence[Any]) -> list[Any]:
+    def play(unit: _Unit, parameters: Mapping[str, Any], inputs: Sequence[Any]) -> list[Any]:
         function = jax.custom_jvp(lambda *values: tuple(_play_closed(unit, parameters[key], values)))
 
         def refuse(_primals: Any, _tangents: Any) -> Any:
@@ -213,32 +213,32 @@ def _with_own_rule(key: str) -> Callable[..., list[Any]]:
             )
 
         function.defjvp(refuse)
-        return list(function(*given))
+        return list(function(*inputs))
 
     return play
 
 
-def _remat(unit: _Unit, parameters: Mapping[str, Any], given: Sequence[Any]) -> list[Any]:
+def _remat(unit: _Unit, parameters: Mapping[str, Any], inputs: Sequence[Any]) -> list[Any]:
     options = {name: parameters[name] for name in ("prevent_cse", "policy")}
-    return jax.checkpoint(lambda *values: _play_closed(unit, parameters["jaxpr"], values), **options)(*given)
+    return jax.checkpoint(lambda *values: _play_closed(unit, parameters["jaxpr"], values), **options)(*inputs)
 
 
-def _scan(unit: _Unit, parameters: Mapping[str, Any], given: Sequence[Any]) -> list[Any]:
+def _scan(unit: _Unit, parameters: Mapping[str, Any], inputs: Sequence[Any]) -> list[Any]:
     constants, carried = parameters["num_consts"], parameters["num_carry"]
-    kept, start, items = given[:constants], given[constants : constants + carried], given[constants + carried :]
+    kept, start, items = inputs[:constants], inputs[constants : constants + carried], inputs[constants + carried :]
 
     def step(state: list[Any], item: list[Any]) -> tuple[list[Any], list[Any]]:
-        found = _play_closed(unit, parameters["jaxpr"], [*kept, *state, *item])
-        return found[:carried], found[carried:]
+        outputs = _play_closed(unit, parameters["jaxpr"], [*kept, *state, *item])
+        return outputs[:carried], outputs[carried:]
 
     options = {name: parameters[name] for name in ("length", "reverse", "unroll")}
-    last, found = jax.lax.scan(step, list(start), list(items), **options)
-    return [*last, *found]
+    last, outputs = jax.lax.scan(step, list(start), list(items), **options)
+    return [*last, *outputs]
 
 
-def _while(unit: _Unit, parameters: Mapping[str, Any], given: Sequence[Any]) -> list[Any]:
+def _while(unit: _Unit, parameters: Mapping[str, Any], inputs: Sequence[Any]) -> list[Any]:
     first, second = parameters["cond_nconsts"], parameters["body_nconsts"]
-    of_condition, of_body, start = given[:first], given[first : first + second], given[first + second :]
+    of_condition, of_body, start = inputs[:first], inputs[first : first + second], inputs[first + second :]
 
     def goes_on(state: list[Any]) -> Any:
         return _play_closed(unit, parameters["cond_jaxpr"], [*of_condition, *state])[0]
@@ -249,19 +249,19 @@ def _while(unit: _Unit, parameters: Mapping[str, Any], given: Sequence[Any]) -> 
     return list(jax.lax.while_loop(goes_on, step, list(start)))
 
 
-def _cond(unit: _Unit, parameters: Mapping[str, Any], given: Sequence[Any]) -> list[Any]:
+def _cond(unit: _Unit, parameters: Mapping[str, Any], inputs: Sequence[Any]) -> list[Any]:
     branches = [lambda *values, branch=branch: _play_closed(unit, branch, values) for branch in parameters["branches"]]
-    return list(jax.lax.switch(given[0], branches, *given[1:]))
+    return list(jax.lax.switch(inputs[0], branches, *inputs[1:]))
 
 
-def _shard_map(unit: _Unit, parameters: Mapping[str, Any], given: Sequence[Any]) -> list[Any]:
+def _shard_map(unit: _Unit, parameters: Mapping[str, Any], inputs: Sequence[Any]) -> list[Any]:
     manual = parameters.get("newly_manual_axes", parameters.get("manual_axes"))  # as it was called before 0.10.2
     options = {name: parameters[name] for name in ("mesh", "in_specs", "out_specs", "check_vma")}
 
     def play(*values: Any) -> tuple[Any, ...]:
         return tuple(_play_closed(unit, parameters["jaxpr"], values))
 
-    return list(jax.shard_map(play, axis_names=manual, **options)(*given))
+    return list(jax.shard_map(play, axis_names=manual, **options)(*inputs))
 
 
 _CONTAINERS: Mapping[str, Callable[..., list[Any]]] = {
@@ -281,12 +281,12 @@ def _dot_general(numerics: Numerics, a: Any, b: Any, *, dimension_numbers: Any, 
     """Compute any product of two arrays, with its dimensions in the order (batch, free, contracted, free)."""
     (contracted_a, contracted_b), (batch_a, batch_b) = dimension_numbers
     free_a, free_b = (
-        [place for place in range(each.ndim) if place not in (*contracted, *batch)]
-        for each, contracted, batch in ((a, contracted_a, batch_a), (b, contracted_b, batch_b))
+        [axis for axis in range(array.ndim) if axis not in (*contracted, *batch)]
+        for array, contracted, batch in ((a, contracted_a, batch_a), (b, contracted_b, batch_b))
     )
     left, right = a.transpose(*batch_a, *free_a, *contracted_a), b.transpose(*batch_b, *contracted_b, *free_b)
-    batch, m, n = ([each.shape[place] for place in places] for each, places in ((a, batch_a), (a, free_a), (b, free_b)))
-    k = math.prod(a.shape[place] for place in contracted_a)
+    batch, m, n = ([array.shape[axis] for axis in places] for array, places in ((a, batch_a), (a, free_a), (b, free_b)))
+    k = math.prod(a.shape[axis] for axis in contracted_a)
     result = multiply(
         numerics, left.reshape(math.prod(batch), math.prod(m), k), right.reshape(math.prod(batch), k, math.prod(n))
     )
@@ -311,18 +311,18 @@ def _ragged_dot_general(
         raise NotImplementedError("group_offset must be None, as for JAX itself")
     if ragged in batch_a:  # a group of whole products
         return _dot_general(numerics, a, b, dimension_numbers=numbers.dot_dimension_numbers)
-    free_a = [place for place in range(a.ndim) if place not in (*sums_a, *batch_a)]
-    free_b = [place for place in range(b.ndim) if place not in (*sums_b, *batch_b, *groups)]
+    free_a = [index for index in range(a.ndim) if index not in (*sums_a, *batch_a)]
+    free_b = [index for index in range(b.ndim) if index not in (*sums_b, *batch_b, *groups)]
     inner = ragged in sums_a
     along = list(sums_a if inner else free_a)
-    place = along.index(ragged)
-    if inner and place:
+    index = along.index(ragged)
+    if inner and index:
         raise EscapeError("ragged_dot_general must have its ragged dimension first of those that it sums over")
     batch, outer, m, n = (
-        [each.shape[at] for at in places]
-        for each, places in ((a, batch_a), (a, along[:place]), (a, free_a[place:]), (b, free_b))
+        [array.shape[at] for at in places]
+        for array, places in ((a, batch_a), (a, along[:index]), (a, free_a[index:]), (b, free_b))
     )
-    k, within = (math.prod(a.shape[at] for at in places) for places in (sums_a, along[place + 1 :]))
+    k, within = (math.prod(a.shape[at] for at in places) for places in (sums_a, along[index + 1 :]))
     stack, count = math.prod((*batch, *outer)), sizes.shape[-1]
     left = a.transpose(*batch_a, *free_a, *sums_a).reshape(stack, math.prod(m), k)
     right = b.transpose(*batch_b, *groups, *sums_b, *free_b)
@@ -362,7 +362,7 @@ def _convolution(
     activations = by_group.transpose(0, 2, 3, 1, 4).reshape(groups, inner, count * size)
     weights = kernel.reshape(groups, kernel.shape[0] // groups, inner)
     result = multiply(numerics, weights, activations).reshape(kernel.shape[0], count, *places).swapaxes(0, 1)
-    back = [dimension_numbers.out_spec.index(place) for place in range(result.ndim)]
+    back = [dimension_numbers.out_spec.index(axis) for axis in range(result.ndim)]
     return result.transpose(back)
 
 

@@ -44,10 +44,10 @@ def result_of(shape: tuple[int, ...], operand: Any) -> Any:
 
 def alike(*operands: jax.Array) -> list[jax.Array]:
     """Return operands that vary alike within ``shard_map``, where weights may be the same for all devices."""
-    varying = [jax.typeof(each).manual_axis_type.varying for each in operands]
+    varying = [jax.typeof(item).manual_axis_type.varying for item in operands]
     missing = [tuple(frozenset().union(*varying) - axes) for axes in varying]
     return [
-        jax.lax.pcast(each, axes, to="varying") if axes else each for each, axes in zip(operands, missing, strict=True)
+        jax.lax.pcast(item, axes, to="varying") if axes else item for item, axes in zip(operands, missing, strict=True)
     ]
 
 
@@ -73,16 +73,16 @@ def _now(a: jax.Array, b: jax.Array, *, numerics: Numerics) -> jax.Array:
         return _compiled(numerics, a, b)
 
 
-def _batch(given: tuple[jax.Array, jax.Array], places: tuple[Any, Any], *, numerics: Numerics) -> tuple[jax.Array, int]:
+def _batch(pair: tuple[jax.Array, jax.Array], places: tuple[Any, Any], *, numerics: Numerics) -> tuple[jax.Array, int]:
     """Multiply a batch: as rows of activations where weights are the same for all of it, else as a larger stack."""
-    (a, b), (place_a, place_b) = given, places
+    (a, b), (place_a, place_b) = pair, places
     if place_b is None:
         a = jnp.moveaxis(a, place_a, 1)
         count, size, m, k = a.shape
         return _bind(numerics, a.reshape(count, size * m, k), b).reshape(count, size, m, b.shape[2]), 1
     b = jnp.moveaxis(b, place_b, 0)
     a = jnp.broadcast_to(a, (len(b), *a.shape)) if place_a is None else jnp.moveaxis(a, place_a, 0)
-    left, right = (jax.lax.collapse(each, 0, 2) for each in (a, b))
+    left, right = (jax.lax.collapse(array, 0, 2) for array in (a, b))
     return _bind(numerics, left, right).reshape(_shape(a, b)), 0
 
 
@@ -109,7 +109,7 @@ def _on_host(a: jax.Array, b: jax.Array, *, numerics: Numerics) -> jax.Array:
 
 
 def _compute(numerics: Numerics, a: Any, b: Any) -> npt.NDArray[np.float32]:
-    left, right = (np.asarray(each, np.float32).view(np.uint32) for each in (a, b))
+    left, right = (np.asarray(array, np.float32).view(np.uint32) for array in (a, b))
     return np.asarray(model.products(left, right, **numerics._asdict()), np.float32)
 
 

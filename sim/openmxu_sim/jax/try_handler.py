@@ -37,11 +37,11 @@ def main(library: str) -> None:
         compiled = jax.jit(lambda a, b, numerics=numerics: call(_NAME, numerics, a, b))
         for kind in ("all", "normal"):
             a, b = _operands((_COUNT, _M, _K), kind, 1), _operands((_COUNT, _N, _K), kind, 2).swapaxes(1, 2)
-            found = np.asarray(compiled(a, b))
-            right = [golden.matmul(*each, rows=4, subnormals=mode, **case) for each in zip(a, b, strict=True)]
-            wrong = np.count_nonzero(golden.to_bits(found) != golden.to_bits(np.array(right)))
+            products = np.asarray(compiled(a, b))
+            right = [golden.matmul(*pair, rows=4, subnormals=mode, **case) for pair in zip(a, b, strict=True)]
+            wrong = np.count_nonzero(golden.to_bits(products) != golden.to_bits(np.array(right)))
             if wrong:
-                sys.exit(f"{wrong} of {found.size} elements of known products are wrong ({mode}, {case})")
+                sys.exit(f"{wrong} of {products.size} elements of known products are wrong ({mode}, {case})")
     print(RIGHT)
 
 

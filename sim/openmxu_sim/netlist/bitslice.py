@@ -100,7 +100,7 @@ class Gates:
 
     def __call__(self, *operands: npt.ArrayLike) -> Words:
         """Return the output for operands, arrays of the same length or scalars that hold for all."""
-        arrays = np.broadcast_arrays(*(np.atleast_1d(np.asarray(each, dtype=np.uint32)) for each in operands))
+        arrays = np.broadcast_arrays(*(np.atleast_1d(np.asarray(operand, dtype=np.uint32)) for operand in operands))
         count = len(arrays[0])
         blocks = -(-count // LANES)
         # Blocks of zeros follow the last operands until their results come out.

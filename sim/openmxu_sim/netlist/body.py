@@ -109,10 +109,10 @@ class Body:
             ]
         if node.op == "choose":
             [condition] = operands[0]
-            asked, place = (node.operands[0].operands[0], 1) if node.operands[0].op == "not" else (node.operands[0], 2)
-            shifted = self._shifted_up(asked, node.operands[place])
+            asked, index = (node.operands[0].operands[0], 1) if node.operands[0].op == "not" else (node.operands[0], 2)
+            shifted = self._shifted_up(asked, node.operands[index])
             if shifted:
-                operands[place] = [shifted]
+                operands[index] = [shifted]
             return [
                 self._name(f"({condition} & {a}) | (~{condition} & {b})") for a, b in zip(*operands[1:], strict=True)
             ]
@@ -215,9 +215,9 @@ class Body:
         """Return all ones where a difference is below zero: two steps of a cycle each, quicker than a comparison."""
         return f"({self._word})(({self._signed})({difference}) >> {LIMB - 1})"
 
-    def _bit(self, limb: str, place: int) -> str:
+    def _bit(self, limb: str, index: int) -> str:
         """Return all ones where a bit is high."""
-        shifted = f"({limb} << {LIMB - 1 - place})" if place < LIMB - 1 else limb
+        shifted = f"({limb} << {LIMB - 1 - index})" if index < LIMB - 1 else limb
         return f"({self._word})(({self._signed}){shifted} >> {LIMB - 1})"
 
     def _add(self, node: Node, a: list[str], b: list[str]) -> list[str]:
@@ -266,8 +266,8 @@ class Body:
         # Digits of 16 bits: their products fit, and so do sums of the halves of all products.
         digits = [
             [
-                self._name(f"({limbs[place // 2]} >> {16 * (place % 2)}) & {self._constant(0xFFFF)}")
-                for place in range(-(-operand.bound // 16))
+                self._name(f"({limbs[digit // 2]} >> {16 * (digit % 2)}) & {self._constant(0xFFFF)}")
+                for digit in range(-(-operand.bound // 16))
             ]
             for limbs, operand in zip((a, b), node.operands, strict=True)
         ]
@@ -280,8 +280,8 @@ class Body:
                     columns[low + high + 1].append(f"({product} >> 16)")
         sums = []
         carry = self._constant(0)
-        for place in range(2 * len(a)):
-            total = self._name(" + ".join([carry, *columns[place]]))
+        for digit in range(2 * len(a)):
+            total = self._name(" + ".join([carry, *columns[digit]]))
             sums.append(self._name(f"{total} & {self._constant(0xFFFF)}"))
             carry = self._name(f"{total} >> 16")
         limbs = [self._name(f"{low} | ({high} << 16)") for low, high in zip(sums[::2], sums[1::2], strict=True)]
@@ -314,7 +314,7 @@ class Body:
                     part = Piece(None, piece.start >> (low - position) & ((1 << (high - low)) - 1), high - low)
                 terms[limb] += self._place(part, low - limb * LIMB)
             position += piece.width
-        return [self._name(" | ".join(found) or self._constant(0)) for found in terms]
+        return [self._name(" | ".join(parts) or self._constant(0)) for parts in terms]
 
     def _mask_of(self, piece: Piece) -> str:
         """Return the name of all ones where a bit of a word is high."""
@@ -371,7 +371,7 @@ def _row(node: Node) -> _Row | None:
 
 
 def _bits(node: Node) -> list[Piece]:
-    return [find_bit(node, place) for place in range(node.width)]
+    return [find_bit(node, index) for index in range(node.width)]
 
 
 def _upper_bits(asked: Node) -> _Row | None:

@@ -109,7 +109,7 @@ class Circuit:
                 raise NetlistError(f"clock of {cell.name} must count at rising edges")
         if cell.type == "$dff":
             name = self._call(ports["Q"][0])
-            initial = sum(self._flat.initial.get(bit, 0) << place for place, bit in enumerate(ports["Q"]))
+            initial = sum(self._flat.initial.get(bit, 0) << offset for offset, bit in enumerate(ports["Q"]))
             self.registers[name] = Register(name, len(ports["Q"]), initial, ports["D"])
             self._drive(ports["Q"], self._node("register", (), len(ports["Q"]), name))
         elif cell.type == "$memrd_v2":
@@ -129,7 +129,7 @@ class Circuit:
             if HIGH in ports["DATA"]:
                 raise NetlistError(f"memory {cell.parameters['MEMID']} must be empty at first")
         elif cell.type in _CELLS:
-            self._sources |= {bit: (index, place) for place, bit in enumerate(ports["Y"])}
+            self._sources |= {bit: (index, offset) for offset, bit in enumerate(ports["Y"])}
         else:
             raise NetlistError(f"cell {cell.name} has the unsupported type {cell.type}")
 
@@ -158,15 +158,15 @@ class Circuit:
             for bit in bits
         ]
         while waiting:
-            index, place = self._sources.get(self._root(waiting.pop()), (None, 0))
-            if isinstance(index, int) and place >= self._used.get(index, 0):
-                self._used[index] = place + 1
+            index, offset = self._sources.get(self._root(waiting.pop()), (None, 0))
+            if isinstance(index, int) and offset >= self._used.get(index, 0):
+                self._used[index] = offset + 1
                 cell = self._flat.cells[index]
                 for port, bits in cell.connections.items():
                     if port != "Y":
                         # In these cells, low bits of the result depend on low bits of the operands alone.
                         narrow = cell.type in _FROM_BELOW and port in "AB"
-                        waiting += bits[: place + 1] if narrow else bits
+                        waiting += bits[: offset + 1] if narrow else bits
 
     # Words
 
@@ -188,8 +188,8 @@ class Circuit:
             return Piece(None, int(root == HIGH), 1)
         if root not in self._sources:
             raise NetlistError(f"net {self._flat.name_of(bit)} has no driver")
-        source, place = self._sources[root]
-        return find_bit(self._make(source) if isinstance(source, int) else source, place)
+        source, offset = self._sources[root]
+        return find_bit(self._make(source) if isinstance(source, int) else source, offset)
 
     @staticmethod
     def _append(pieces: list[Piece], piece: Piece) -> None:
@@ -336,7 +336,7 @@ class Circuit:
 
     def _match(self, cell: Cell) -> Node:
         """Return whether a word matches one of some patterns; ``-`` matches both values."""
-        found = []
+        matches = []
         for pattern in str(cell.parameters["PATTERNS"]).split(","):
             bits = [
                 (bit, digit)
@@ -344,8 +344,8 @@ class Circuit:
                 if digit != "-"
             ]
             wanted = self.word([HIGH if digit == "1" else LOW for _, digit in bits])
-            found.append(self._equal(self.word([bit for bit, _ in bits]), wanted))
-        return reduce(lambda a, b: self._bitwise("or", a, b), found)
+            matches.append(self._equal(self.word([bit for bit, _ in bits]), wanted))
+        return reduce(lambda a, b: self._bitwise("or", a, b), matches)
 
     def _shift(self, cell: Cell, width: int, *, left: bool) -> Node:
         """Shift step by step: each bit of the amount shifts by a power of two, or does not."""
@@ -379,17 +379,17 @@ class Circuit:
         return single
 
 
-def find_bit(node: Node, place: int) -> Piece:
+def find_bit(node: Node, offset: int) -> Piece:
     """Return a bit of a word, or of the word that it is joined from."""
     while node.op == "join":
         for piece in node.pieces:
-            if place < piece.width:
+            if offset < piece.width:
                 break
-            place -= piece.width
+            offset -= piece.width
         if piece.node is None:
-            return Piece(None, piece.start >> place & 1, 1)
-        node, place = piece.node, piece.start + (0 if piece.repeated else place)
-    return Piece(node, place, 1)
+            return Piece(None, piece.start >> offset & 1, 1)
+        node, offset = piece.node, piece.start + (0 if piece.repeated else offset)
+    return Piece(node, offset, 1)
 
 
 def _constant(node: Node) -> int | None:

@@ -132,18 +132,18 @@ class Code:
             ]
         copies = "for (int l = 0; l < LANES; l++) " if self._lanes else ""
         lane = "[l]" if self._lanes else ""
-        place = "l" if self._lanes else "0"
+        index = "l" if self._lanes else "0"
         writes = []
         for read in self._reads:
             enable, address = body.limb(circuit.word([read.enable])), body.number(circuit.word(read.address))
             field, _ = self.fields[read.name]
             memory = self._memories[read.memory.name]
-            after.append(f"{copies}if ({enable}{lane}) s@->{field}[0]{lane} = s@->{memory}[{address}{lane}][{place}];")
+            after.append(f"{copies}if ({enable}{lane}) s@->{field}[0]{lane} = s@->{memory}[{address}{lane}][{index}];")
         for write in self._writes:
             enable, address = body.limb(circuit.word([write.enable])), body.number(circuit.word(write.address))
             data = body.limb(circuit.word(write.data))
             memory = self._memories[write.memory.name]
-            writes.append(f"{copies}if ({enable}{lane}) s@->{memory}[{address}{lane}][{place}] = {data}{lane};")
+            writes.append(f"{copies}if ({enable}{lane}) s@->{memory}[{address}{lane}][{index}] = {data}{lane};")
         body.lines += after + writes
 
 

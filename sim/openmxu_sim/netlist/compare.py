@@ -57,8 +57,8 @@ class _Search:
             self._waiting.append(_Pair(one, other))
 
     def _push_words(self, a: tuple[Bit, ...], b: tuple[Bit, ...]) -> None:
-        for place in range(len(a)):
-            self._push(self._word(self._a, a), self._word(self._b, b), place, place)
+        for index in range(len(a)):
+            self._push(self._word(self._a, a), self._word(self._b, b), index, index)
 
     def _word(self, circuit: Circuit, bits: tuple[Bit, ...]) -> Node:
         """Return the word that bits make; it is kept, as wide words take a while, and are asked for bit by bit."""
@@ -102,8 +102,8 @@ class _Search:
         for one, other in zip(a.operands, b.operands, strict=True):
             if one.width != other.width:
                 return False
-            for place in range(one.width):
-                self._push(one, other, place, place)
+            for index in range(one.width):
+                self._push(one, other, index, index)
         return True
 
     def _look_at_registers(self, a: Node, b: Node, at_a: int, at_b: int) -> bool:
@@ -126,8 +126,8 @@ class _Search:
             for circuit, memory in zip((self._a, self._b), pair, strict=True)
         ]
         sizes = [
-            (memory.width, memory.depth, [len(write.address) for write in found])
-            for memory, found in zip(pair, writes, strict=True)
+            (memory.width, memory.depth, [len(write.address) for write in ports])
+            for memory, ports in zip(pair, writes, strict=True)
         ]
         if sizes[0] != sizes[1]:
             return False

@@ -100,7 +100,7 @@ class Convolution:
         return np.lib.stride_tricks.as_strided(
             image,
             (*image.shape[:2], *self.kernel, *places),
-            (*strides[:2], *(step * each for pairs in steps for step, each in pairs)),
+            (*strides[:2], *(step * stride for pairs in steps for step, stride in pairs)),
             writeable=False,
         )
 

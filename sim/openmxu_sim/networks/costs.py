@@ -221,7 +221,7 @@ class Ledger:
 
     def note(self, work: Work, operands: Sequence[Floats] = ()) -> None:
         """Count products that are asked for; ``operands``: arrays in which to count the losses of conversion."""
-        lost = [losses(each, self.numerics.operand, self.numerics.subnormals) for each in operands]
+        lost = [losses(array, self.numerics.operand, self.numerics.subnormals) for array in operands]
         with self._lock:
             self.work[work] += 1
             if lost:
@@ -231,7 +231,7 @@ class Ledger:
         """Return the costs of all products so far."""
         with self._lock:
             noted = [(work, times, self.losses.get(work)) for work, times in self.work.items()]
-        return Costs(self.config, self.numerics, tuple(self._cost(*each) for each in noted))
+        return Costs(self.config, self.numerics, tuple(self._cost(*entry) for entry in noted))
 
     def _cost(self, work: Work, times: int, lost: Losses | None) -> Cost:
         config, precision = self.config, self.numerics.precision

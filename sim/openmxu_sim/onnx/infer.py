@@ -59,18 +59,18 @@ def infer(
     for network in networks:
         network.check_inputs(inputs)
     expected = Session(loaded).run(inputs)
-    found = []
+    results = []
     for number, (operand, network) in enumerate(zip(operands, networks, strict=True)):
         outputs = network.run(inputs)
         differences = tuple(_difference(name, outputs[name], expected[name]) for name in expected)
-        found.append(Inference(operand, outputs, differences, network.report()))
+        results.append(Inference(operand, outputs, differences, network.report()))
         if progress is not None:
             progress(number + 1, len(networks))
-    return found
+    return results
 
 
-def _difference(name: str, found: Any, expected: Any) -> Difference:
-    one, other = (np.asarray(each, np.float64) for each in (found, expected))
+def _difference(name: str, output: Any, expected: Any) -> Difference:
+    one, other = (np.asarray(array, np.float64) for array in (output, expected))
     with np.errstate(invalid="ignore"):
         apart = np.asarray(np.abs(one - other))
     apart[np.isnan(apart)] = np.inf
@@ -80,17 +80,17 @@ def _difference(name: str, found: Any, expected: Any) -> Difference:
     return Difference(name, float(apart.max(initial=0.0)), agreement, rows)
 
 
-def to_json(found: Sequence[Inference]) -> str:
+def to_json(results: Sequence[Inference]) -> str:
     """Return the runs without their outputs as JSON."""
     plain = [
         {
-            "operand": each.operand,
+            "operand": result.operand,
             "against": ENGINE,
-            "differences": [vars(difference) for difference in each.differences],
-            **({} if each.element is None else {"element_ge": each.element}),
-            **each.costs.as_dict(),
+            "differences": [vars(difference) for difference in result.differences],
+            **({} if result.element is None else {"element_ge": result.element}),
+            **result.costs.as_dict(),
         }
-        for each in found
+        for result in results
     ]
     return json.dumps(plain, indent=1, allow_nan=True) + "\n"
 
@@ -98,10 +98,10 @@ def to_json(found: Sequence[Inference]) -> str:
 _AREA, _ENERGY = " element, GE |", " energy, mJ |"
 
 
-def to_markdown(name: str, found: Sequence[Inference]) -> str:
+def to_markdown(name: str, results: Sequence[Inference]) -> str:
     """Return a table of all units, then one of layers for each."""
-    measured = any(each.element is not None for each in found)
-    metered = any(each.costs.energy is not None for each in found)
+    measured = any(result.element is not None for result in results)
+    metered = any(result.costs.energy is not None for result in results)
     lines = [
         f"# {name} on matrix units",
         "",
@@ -114,20 +114,20 @@ def to_markdown(name: str, found: Sequence[Inference]) -> str:
         + _ENERGY * metered,
         "|---|---|---:|---:|---:|---:|---:|" + "---:|" * (measured + metered),
     ]
-    for each in found:
-        for difference in each.differences:
+    for result in results:
+        for difference in result.differences:
             agreement = "" if difference.agreement is None else f"{difference.agreement:.4f}"
             cells = [
-                each.operand,
+                result.operand,
                 difference.output,
                 f"{difference.largest:.3g}",
                 str(difference.rows or ""),
                 agreement,
             ]
-            cells += [f"{each.costs.cycles:,}", f"{each.costs.utilisation:.1%}"]
-            cells += [] if each.element is None else [f"{each.element:,.0f}"]
-            cells += [] if each.costs.millijoules is None else [three_digits(each.costs.millijoules)]
+            cells += [f"{result.costs.cycles:,}", f"{result.costs.utilisation:.1%}"]
+            cells += [] if result.element is None else [f"{result.element:,.0f}"]
+            cells += [] if result.costs.millijoules is None else [three_digits(result.costs.millijoules)]
             lines.append(f"| {' | '.join(cells)} |")
-    for each in found:
-        lines += ["", f"## {each.operand}", "", each.costs.to_markdown()]
+    for result in results:
+        lines += ["", f"## {result.operand}", "", result.costs.to_markdown()]
     return "\n".join(lines) + "\n"

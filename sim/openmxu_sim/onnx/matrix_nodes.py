@@ -47,8 +47,8 @@ def operators(multiplier: Callable[[str, str], Multiplier]) -> list[type[OpRun]]
     def made(name: str, compute: Callable[..., Any]) -> type[OpRun]:
         def run(self: Any, *inputs: Any, **attributes: Any) -> tuple[_Array, ...]:
             node = self.onnx_node
-            found = multiplier(node.op_type, node.name or node.output[0])
-            outputs = compute(found, *inputs, **attributes)
+            multiply = multiplier(node.op_type, node.name or node.output[0])
+            outputs = compute(multiply, *inputs, **attributes)
             return outputs[: len(node.output)] if isinstance(outputs, tuple) else (outputs,)
 
         return type(name, (OpRun,), {"op_domain": "", "_run": run})
@@ -132,7 +132,7 @@ def _fitted(
     wanted = shape[-len(places) :]
     over = [max(0, most - size) for most, size in zip(whole, wanted, strict=True)]
     more = [own + max(0, size - most) for own, most, size in zip(beyond, whole, wanted, strict=True)]
-    smaller, larger = [each // 2 for each in over], [each - each // 2 for each in over]
+    smaller, larger = [total // 2 for total in over], [total - total // 2 for total in over]
     pads = [*smaller, *larger] if automatic == "SAME_UPPER" else [*larger, *smaller]
     return {"auto_pad": "NOTSET", "pads": pads, "output_padding": more}
 
@@ -155,8 +155,8 @@ def _convolution(
     kernel = weight.shape[2:]
     stride, dilation = (tuple(attributes[name] or [1] * dimensions) for name in ("strides", "dilations"))
     automatic = _text(attributes["auto_pad"])
-    given = attributes["pads"] or [0] * 2 * dimensions
-    padding = tuple(zip(given[:dimensions], given[dimensions:], strict=True))
+    pads = attributes["pads"] or [0] * 2 * dimensions
+    padding = tuple(zip(pads[:dimensions], pads[dimensions:], strict=True))
     if automatic == "VALID":
         padding = ((0, 0),) * dimensions
     elif automatic in ("SAME_UPPER", "SAME_LOWER") and image:
@@ -164,7 +164,7 @@ def _convolution(
             max(0, (math.ceil(size / step) - 1) * step + (taps - 1) * apart + 1 - size)
             for size, step, taps, apart in zip(image, stride, kernel, dilation, strict=True)
         )
-        halves = ((each // 2, each - each // 2) for each in over)
+        halves = ((total // 2, total - total // 2) for total in over)
         padding = tuple(pair if automatic == "SAME_UPPER" else pair[::-1] for pair in halves)
     return Convolution(multiplier, kernel, stride, padding, dilation, attributes["group"] or 1)
 
@@ -172,8 +172,8 @@ def _convolution(
 def _recurrent(
     name: str, multiplier: Multiplier, x: _Array, w: _Array, r: _Array, *rest: _Array | None, **attributes: Any
 ) -> tuple[_Array, ...]:
-    found = recur(CELLS[name], multiplier, _operands(name, x, w, r), rest, attributes)
-    return tuple(each.astype(x.dtype) for each in found)
+    outputs = recur(CELLS[name], multiplier, _operands(name, x, w, r), rest, attributes)
+    return tuple(output.astype(x.dtype) for output in outputs)
 
 
 COMPUTED: Mapping[str, Callable[..., Any]] = {

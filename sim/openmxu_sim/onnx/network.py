@@ -100,8 +100,8 @@ class Network:
         self.check_inputs(inputs)
         arrays = {name: np.asarray(value) for name, value in inputs.items()}
         with refusals("model cannot be run"):
-            found = heard(lambda: self._evaluator.run(None, arrays))
-        return dict(zip(self._evaluator.output_names, found, strict=True))
+            outputs = heard(lambda: self._evaluator.run(None, arrays))
+        return dict(zip(self._evaluator.output_names, outputs, strict=True))
 
     def check_inputs(self, inputs: Mapping[str, npt.NDArray[Any]]) -> None:
         """Check that these are the inputs of the model.
@@ -112,14 +112,14 @@ class Network:
             Names, types or shapes differ.
         """
         wanted = self._wanted()
-        optional = {each.name for each in self.model.graph.initializer}
+        optional = {entry.name for entry in self.model.graph.initializer}
         if not set(wanted) - optional <= set(inputs) <= set(wanted):
             raise ValueError(f"inputs must be {', '.join(sorted(wanted))}, not {', '.join(sorted(inputs)) or 'none'}")
         for name in inputs:
             tensor = wanted[name]
             array = np.asarray(inputs[name])
             dtype = _dtype(name, tensor)
-            sizes = [_size(each) for each in tensor.shape.dim] if tensor.HasField("shape") else None
+            sizes = [_size(entry) for entry in tensor.shape.dim] if tensor.HasField("shape") else None
             fits = sizes is None or (
                 len(sizes) == array.ndim
                 and all(size in (None, own) for size, own in zip(sizes, array.shape, strict=True))
@@ -130,7 +130,7 @@ class Network:
 
     def zeros(self) -> dict[str, npt.NDArray[Any]]:
         """Return inputs of zeros, of size 1 where the model does not specify one."""
-        defaults = {each.name for each in self.model.graph.initializer}
+        defaults = {initializer.name for initializer in self.model.graph.initializer}
         return {
             name: np.zeros([1 if size is None else size for size in map(_size, tensor.shape.dim)], _dtype(name, tensor))
             for name, tensor in self._wanted().items()
@@ -139,8 +139,8 @@ class Network:
 
     def _wanted(self) -> dict[str, Any]:
         """Return type and shape of each input."""
-        given = {value.name: value.type.tensor_type for value in self.model.graph.input}
-        return {name: given[name] for name in self._evaluator.input_names}
+        types = {value.name: value.type.tensor_type for value in self.model.graph.input}
+        return {name: types[name] for name in self._evaluator.input_names}
 
     @property
     def work(self) -> Counter[Work]:

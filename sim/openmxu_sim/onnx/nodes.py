@@ -29,7 +29,7 @@ _EVALUATED = ("Constant", "If", "Loop", "Scan", "SequenceMap")
 
 def others(model: ModelProto, computed: Collection[str]) -> list[type[OpRun]]:
     """Return operators that replace the evaluator's own for a model, except those that are computed."""
-    version = {each.domain: each.version for each in model.opset_import}.get("", 1)
+    version = {opset.domain: opset.version for opset in model.opset_import}.get("", 1)
     names = {node.op_type for node in inner_nodes(model.graph.node) if not node.domain}
     of_model = {"version": version, "ir_version": model.ir_version}
     return [type(name, (_Node,), of_model) for name in sorted(names - {*computed, *_EVALUATED})]
@@ -58,25 +58,25 @@ class _Node(OpRun):
     @cached_property
     def _anonymous(self) -> bytes:
         """The node with names of its own removed, so that nodes that do the same are equal."""
-        found = NodeProto()
-        found.CopyFrom(self.onnx_node)
-        found.name = ""
-        found.input[:] = [f"i{place}" if name else "" for place, name in enumerate(found.input)]
-        found.output[:] = [f"o{place}" if name else "" for place, name in enumerate(found.output)]
-        return bytes(found.SerializeToString(deterministic=True))
+        node = NodeProto()
+        node.CopyFrom(self.onnx_node)
+        node.name = ""
+        node.input[:] = [f"i{index}" if name else "" for index, name in enumerate(node.input)]
+        node.output[:] = [f"o{index}" if name else "" for index, name in enumerate(node.output)]
+        return bytes(node.SerializeToString(deterministic=True))
 
     def _run(self, *inputs: Any, **_attributes: Any) -> tuple[Any, ...]:
         """Return the outputs, in the node's order."""
         node: NodeProto = self.onnx_node
-        arrays = {f"i{place}": np.asarray(each) for place, each in enumerate(inputs) if each is not None}
-        if any(isinstance(each, list) for each in inputs) or any(each.dtype == object for each in arrays.values()):
+        arrays = {f"i{index}": np.asarray(value) for index, value in enumerate(inputs) if value is not None}
+        if any(isinstance(value, list) for value in inputs) or any(value.dtype == object for value in arrays.values()):
             session = None  # sequences and texts
         else:
             types = tuple((name, int(helper.np_dtype_to_tensor_dtype(array.dtype))) for name, array in arrays.items())
             session = _session(self._anonymous, types, self.version, self.ir_version)
         if session is None:
-            found: tuple[Any, ...] = load_op("", node.op_type, self.version)(node, self.run_params).run(*inputs)
-            return found
+            results: tuple[Any, ...] = load_op("", node.op_type, self.version)(node, self.run_params).run(*inputs)
+            return results
         outputs = iter(session.run(arrays, f"{node.op_type} {node.name or node.output[0]} cannot be computed").values())
         return tuple(next(outputs) if name else np.empty(0) for name in node.output)  # unused, but something must be
 

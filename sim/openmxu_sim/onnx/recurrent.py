@@ -116,33 +116,33 @@ def recur(
 ) -> list[Floats]:
     """Return all outputs of an operator: those at all times, and the last states."""
     x, w, r = operands
-    given: list[Any] = [*rest, *[None] * (5 - len(rest))]
-    bias, lengths, *others = given
+    optional: list[Any] = [*rest, *[None] * (5 - len(rest))]
+    bias, lengths, *others = optional
     batches_first = bool(attributes.get("layout"))
-    states = [each.swapaxes(0, 1) if batches_first and each is not None else each for each in others[: cell.states]]
+    states = [value.swapaxes(0, 1) if batches_first and value is not None else value for value in others[: cell.states]]
     x = x.swapaxes(0, 1) if batches_first else x
     directions, _, hidden = r.shape
     if directions != 1 + (attributes["direction"] == "bidirectional"):
         raise ValueError(f"direction must fit weights of {directions} directions, not be {attributes['direction']!r}")
     biases = _or_zeros(bias, directions, 2, cell.gates * hidden)
     holes = _or_zeros(others[-1], directions, 3 * hidden)
-    first = [_or_zeros(each, directions, x.shape[1], hidden) for each in states]
+    first = [_or_zeros(value, directions, x.shape[1], hidden) for value in states]
     ends = np.full(x.shape[1], len(x)) if lengths is None else np.asarray(lengths)
     functions = _functions(cell.functions, directions, attributes)
-    found = []
+    walks = []
     for way in range(directions):
         weights = _Weights(multiplier, r[way], biases[way, 0], biases[way, 1], holes[way], attributes)
         order = _order(len(x), ends, backwards=way == 1 or attributes["direction"] == "reverse")
         times, batch, inputs = x.shape
         gates = multiplier.stacks(x[order].reshape(1, times * batch, inputs), w[way].T[None])
         step = partial(cell.step, weights, functions[way])
-        found.append(
-            _walk(step, gates.reshape(times, batch, cell.gates * hidden), [each[way] for each in first], ends, order)
+        walks.append(
+            _walk(step, gates.reshape(times, batch, cell.gates * hidden), [value[way] for value in first], ends, order)
         )
-    outputs = np.stack([each[0] for each in found], axis=1)
-    last = [np.stack([each[1 + number] for each in found]) for number in range(cell.states)]
+    outputs = np.stack([value[0] for value in walks], axis=1)
+    last = [np.stack([value[1 + number] for value in walks]) for number in range(cell.states)]
     if batches_first:
-        return [outputs.transpose(2, 0, 1, 3), *(each.swapaxes(0, 1) for each in last)]
+        return [outputs.transpose(2, 0, 1, 3), *(value.swapaxes(0, 1) for value in last)]
     return [outputs, *last]
 
 
@@ -157,9 +157,9 @@ def _walk(
     outputs = np.zeros((*gates.shape[:2], states[0].shape[1]), np.float32)
     for time, gate in enumerate(gates):
         going = (time < ends)[:, None]
-        found = step(gate, states)
-        states = [np.where(going, new, old) for new, old in zip(found, states, strict=True)]
-        outputs[order[0][time], order[1]] = np.where(going, found[0], 0)
+        results = step(gate, states)
+        states = [np.where(going, new, old) for new, old in zip(results, states, strict=True)]
+        outputs[order[0][time], order[1]] = np.where(going, results[0], 0)
     return [outputs, *states]
 
 
@@ -183,12 +183,12 @@ def _functions(
     known = {operator.lower(): operator for operator in _OPERATORS}
     if len(names) < wanted or not {name.lower() for name in names} <= set(known):
         raise ValueError(f"activations must be {len(defaults)} a direction of {', '.join(_OPERATORS)}, not {names}")
-    found = [
+    functions = [
         # The third function's argument is LSTM's cell, which onnxruntime does not clip.
-        _clipped(known[name.lower()], attributes["clip"] if place % len(defaults) < 2 else None, lists)
-        for place, name in enumerate(names)
+        _clipped(known[name.lower()], attributes["clip"] if index % len(defaults) < 2 else None, lists)
+        for index, name in enumerate(names)
     ]
-    return [found[: len(defaults)], found[len(defaults) :]]
+    return [functions[: len(defaults)], functions[len(defaults) :]]
 
 
 def _clipped(operator: str, bound: float | None, lists: Mapping[str, Iterator[float]]) -> _Function:

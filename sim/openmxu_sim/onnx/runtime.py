@@ -89,20 +89,20 @@ def heard(compute: Callable[[], _T]) -> _T:
     """Return a function's result; for the main thread another one computes it, which begins no node after Ctrl-C."""
     if threading.current_thread() is not threading.main_thread():
         return compute()
-    found: Future[_T] = Future()
+    future: Future[_T] = Future()
     options = onnxruntime.RunOptions()
     options.log_severity_level = _QUIET
 
     def work() -> None:
         _work.options = options
         try:
-            found.set_result(compute())
+            future.set_result(compute())
         except BaseException as error:
-            found.set_exception(error)
+            future.set_exception(error)
 
     threading.Thread(target=contextvars.copy_context().run, args=(work,), daemon=True).start()
     try:
-        return found.result()
+        return future.result()
     finally:
         options.terminate = True  # it is done, or this thread was interrupted
 
@@ -137,8 +137,8 @@ class Session:
     ) -> dict[str, npt.NDArray[Any]]:
         """Return the outputs, by their names."""
         with refusals(refusal):
-            found = heard(lambda: self._session.run(self._names, dict(inputs), getattr(_work, "options", None)))
-        return dict(zip(self._names, found, strict=True))
+            outputs = heard(lambda: self._session.run(self._names, dict(inputs), getattr(_work, "options", None)))
+        return dict(zip(self._names, outputs, strict=True))
 
 
 def load(model: "ModelProto | Path | str | bytes") -> ModelProto:
@@ -149,10 +149,10 @@ def load(model: "ModelProto | Path | str | bytes") -> ModelProto:
         raise TypeError(f"model must be an ONNX model or its file, not {model!r}")
     what = f"model must be an ONNX file, not {'these bytes' if isinstance(model, bytes) else model}"
     with refusals(what):
-        found = onnx.load_from_string(model) if isinstance(model, bytes) else onnx.load(model)
-    if not found.HasField("graph"):
+        proto = onnx.load_from_string(model) if isinstance(model, bytes) else onnx.load(model)
+    if not proto.HasField("graph"):
         raise ModelError(f"{what}: it has no graph")
-    return found
+    return proto
 
 
 def optimised(model: ModelProto) -> ModelProto:
@@ -172,13 +172,13 @@ def without_functions(model: ModelProto) -> ModelProto:
     if not model.functions:
         return model
     with refusals("functions of a model cannot be replaced"):
-        calls = {(each.domain, each.name, each.overload): _calls(each.node) for each in model.functions}
+        calls = {(callee.domain, callee.name, callee.overload): _calls(callee.node) for callee in model.functions}
         if len(calls) < len(model.functions):
             raise ModelError("functions of a model must differ in their names")
         sizes: dict[_Name, int] = {}
         for name in _inner_first(calls):
-            sizes[name] = sum(count * sizes[each] for each, count in calls.get(name, {}).items()) or 1
-        size = sum(count * sizes.get(each, 1) for each, count in _calls(model.graph.node).items())
+            sizes[name] = sum(count * sizes[callee] for callee, count in calls.get(name, {}).items()) or 1
+        size = sum(count * sizes.get(callee, 1) for callee, count in _calls(model.graph.node).items())
         if size > _MOST_NODES:
             raise ModelError(f"model must have at most {_MOST_NODES} nodes without functions of its own, not {size}")
         return onnx.inliner.inline_local_functions(model)

@@ -18,11 +18,11 @@ def corners(fmt: str, *, ties: bool = True) -> Bits:
     the smallest and of the largest normal numbers and of the subnormal ones, with even and odd bits before the
     tie.
     """
-    found = find_format(fmt, "fmt")
-    patterns = _landmarks(found)
+    layout = find_format(fmt, "fmt")
+    patterns = _landmarks(layout)
     if ties:
-        patterns += _at_edges(found, [*_tie_fractions(found), *_broken_tie_fractions(found)])
-    return _with_both_signs(found, patterns).astype(np.uint32)
+        patterns += _at_edges(layout, [*_tie_fractions(layout), *_broken_tie_fractions(layout)])
+    return _with_both_signs(layout, patterns).astype(np.uint32)
 
 
 def _landmarks(fmt: Format) -> list[int]:
@@ -46,8 +46,8 @@ def _at_edges(fmt: Format, fractions: list[int]) -> list[int]:
 
 def _with_both_signs(fmt: Format, magnitudes: list[int]) -> Ints:
     """Return the patterns of magnitudes that `fmt` has, with both signs, ascending, without duplicates."""
-    possible = [each for each in magnitudes if each < fmt.sign_bit]
-    return np.unique([*possible, *(each | fmt.sign_bit for each in possible)])
+    possible = [magnitude for magnitude in magnitudes if magnitude < fmt.sign_bit]
+    return np.unique([*possible, *(magnitude | fmt.sign_bit for magnitude in possible)])
 
 
 def _around(pattern: int) -> list[int]:
@@ -73,7 +73,7 @@ def _tie_fractions(fmt: Format) -> list[int]:
 
 def _broken_tie_fractions(fmt: Format) -> list[int]:
     """Ties broken by a single one below, at each place that it can have."""
-    return [1 << (dropped - 1) | 1 << place for dropped in _dropped(fmt) for place in range(dropped - 1)]
+    return [1 << (dropped - 1) | 1 << bit for dropped in _dropped(fmt) for bit in range(dropped - 1)]
 
 
 def edges(fmt: Format, count: int, rng: np.random.Generator) -> Ints:

@@ -47,9 +47,9 @@ class _Archive(Mapping[str, npt.NDArray[Any]]):
     def __getitem__(self, name: str) -> npt.NDArray[Any]:
         if name not in self._arrays:
             member = self._members[name]
-            place = Path(f"{self._path}:{member.filename}")
+            path = Path(f"{self._path}:{member.filename}")
             with self._opened() as archive, archive.open(member) as file:
-                self._arrays[name] = _array(cast(BinaryIO, file), member.file_size, place, self._parameter)
+                self._arrays[name] = _array(cast(BinaryIO, file), member.file_size, path, self._parameter)
         return self._arrays[name]
 
     @contextmanager
@@ -79,7 +79,7 @@ def _array(file: BinaryIO, length: int | None, path: Path, parameter: str) -> np
         raise refusal(str(error).partition("\n")[0] or type(error).__name__) from None
     if dtype.hasobject:
         raise refusal("it holds Python objects")
-    if any(each < 0 for each in shape):
+    if any(extent < 0 for extent in shape):
         raise refusal(f"its shape is {shape}")
     size = prod(shape) * dtype.itemsize
     left = size if length is None else length - file.tell()
@@ -102,8 +102,8 @@ def _header(file: BinaryIO) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
     readers = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
     if version not in readers:
         raise ValueError(f"the format's version must be 1.0 or 2.0, not {version[0]}.{version[1]}")
-    found: tuple[tuple[int, ...], bool, np.dtype[Any]] = readers[version](file)
-    return found
+    header: tuple[tuple[int, ...], bool, np.dtype[Any]] = readers[version](file)
+    return header
 
 
 def _read(file: BinaryIO, size: int) -> bytearray:

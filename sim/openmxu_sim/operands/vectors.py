@@ -30,8 +30,8 @@ from openmxu_sim.operands.corners import Ints, corners, edges  # noqa: F401  # c
 
 def canonical(bits: npt.ArrayLike, fmt: str = "fp32") -> Bits:
     """Return patterns of a format with each NaN replaced by the canonical quiet one, the only one that sums have."""
-    bits, found = np.asarray(bits, dtype=np.uint32), find_format(fmt)
-    return np.where(is_nan(bits, found), np.uint32(found.canonical_nan), bits)
+    bits, layout = np.asarray(bits, dtype=np.uint32), find_format(fmt)
+    return np.where(is_nan(bits, layout), np.uint32(layout.canonical_nan), bits)
 
 
 def operands(fmt: str, count: int, seed: int) -> Bits:
@@ -42,9 +42,9 @@ def operands(fmt: str, count: int, seed: int) -> Bits:
     a tie or next to one, one is near the underflow threshold and one is one of :func:`corners`, of which every
     second one is no tie.
     """
-    found = find_format(fmt, "fmt")
+    layout = find_format(fmt, "fmt")
     count = check_count(count, "count", 0)
-    return _operands(found, count, np.random.default_rng(seed)).astype(np.uint32)
+    return _operands(layout, count, np.random.default_rng(seed)).astype(np.uint32)
 
 
 def pairs(fmt: str, count: int, seed: int) -> tuple[Bits, Bits]:
@@ -63,22 +63,22 @@ def pairs(fmt: str, count: int, seed: int) -> tuple[Bits, Bits]:
 
     The two are swapped at random.
     """
-    found = find_format(fmt, "fmt")
+    layout = find_format(fmt, "fmt")
     count = check_count(count, "count", 0)
     rng = np.random.default_rng(seed)
-    a = _operands(found, count, rng)
-    b = _partners(found, a, rng)
+    a = _operands(layout, count, rng)
+    b = _partners(layout, a, rng)
     swap = rng.random(count) < 0.5
     return np.where(swap, b, a).astype(np.uint32), np.where(swap, a, b).astype(np.uint32)
 
 
 def partners(fmt: str, a: npt.ArrayLike, seed: int) -> Bits:
     """Return second operands for given first ones, as in :func:`pairs`."""
-    found = find_format(fmt, "fmt")
-    return _partners(found, np.asarray(a, dtype=np.int64), np.random.default_rng(seed)).astype(np.uint32)
+    layout = find_format(fmt, "fmt")
+    return _partners(layout, np.asarray(a, dtype=np.int64), np.random.default_rng(seed)).astype(np.uint32)
 
 
-def _partners(found: Format, a: Ints, rng: np.random.Generator) -> Ints:
+def _partners(fmt: Format, a: Ints, rng: np.random.Generator) -> Ints:
     """Second operands as :func:`partners` returns them, without checks."""
     kinds: list[Callable[[Format, Ints, np.random.Generator], Ints]] = [
         _independent,
@@ -94,7 +94,7 @@ def _partners(found: Format, a: Ints, rng: np.random.Generator) -> Ints:
     kind = rng.integers(len(kinds), size=len(a))
     for index, partner in enumerate(kinds):
         chosen = kind == index
-        b[chosen] = partner(found, a[chosen], rng)
+        b[chosen] = partner(fmt, a[chosen], rng)
     return b
 
 
@@ -114,16 +114,16 @@ def matrix(shape: tuple[int, int], fmt: str, seed: int, *, kind: str = "all") ->
 
     ``"normal"``: values of the standard normal distribution, rounded to `fmt`.
     """
-    found = find_format(fmt, "fmt")
+    layout = find_format(fmt, "fmt")
     rows, columns = _check_shape(shape)
     rng = np.random.default_rng(seed)
     if kind == "uniform":
-        return rng.integers(1 << found.width, size=(rows, columns)).astype(np.uint32)
+        return rng.integers(1 << layout.width, size=(rows, columns)).astype(np.uint32)
     if kind == "normal":
         normal = rng.standard_normal((rows, columns), dtype=np.float32)
         return convert(to_bits(normal), "fp32", fmt, subnormals="ieee")
     if kind == "all":
-        return _mixed_matrix(found, rows, columns, rng).astype(np.uint32)
+        return _mixed_matrix(layout, rows, columns, rng).astype(np.uint32)
     raise ValueError(f"kind must be one of 'all', 'uniform' or 'normal', not {kind!r}")
 
 
@@ -144,20 +144,20 @@ def matching(fmt: str, weights: npt.ArrayLike, seed: int) -> Bits:
     return _meeting(find_format(fmt, "fmt"), np.asarray(weights, dtype=np.int64), np.random.default_rng(seed))
 
 
-def _meeting(found: Format, given: Ints, rng: np.random.Generator) -> Bits:
+def _meeting(fmt: Format, weights: Ints, rng: np.random.Generator) -> Bits:
     """Activations whose terms with each given row meet, without checks."""
-    count = len(given)
-    ends = np.array([1, found.bias, (1 << found.exponent_width) - 2])
+    count = len(weights)
+    ends = np.array([1, fmt.bias, (1 << fmt.exponent_width) - 2])
     end = rng.integers(len(ends), size=count)
     target = ends[end] + np.where(end == 2, rng.integers(-3, 1, size=count), rng.integers(-2, 3, size=count))
     # Terms are added to sums of 24 bits. Most are near.
-    apart = np.rint(rng.integers(-27, 28, size=given.shape) * rng.random(given.shape) ** 3).astype(np.int64)
-    field = target[:, np.newaxis] + apart + found.bias - _exponent_field(found, given)
-    rows = _with_exponent(found, field.ravel(), rng).reshape(given.shape)
+    apart = np.rint(rng.integers(-27, 28, size=weights.shape) * rng.random(weights.shape) ** 3).astype(np.int64)
+    field = target[:, np.newaxis] + apart + fmt.bias - _exponent_field(fmt, weights)
+    rows = _with_exponent(fmt, field.ravel(), rng).reshape(weights.shape)
     alike = rng.random(count) < 0.5
-    changing = np.arange(given.shape[1]) % 2 * found.sign_bit * rng.integers(2, size=(count, 1))
-    signs = (rows[:, :1] ^ changing ^ given) & found.sign_bit
-    same = signs | (rows & found.exponent_mask) | (rows[:, :1] & found.fraction_mask)
+    changing = np.arange(weights.shape[1]) % 2 * fmt.sign_bit * rng.integers(2, size=(count, 1))
+    signs = (rows[:, :1] ^ changing ^ weights) & fmt.sign_bit
+    same = signs | (rows & fmt.exponent_mask) | (rows[:, :1] & fmt.fraction_mask)
     return np.where(alike[:, np.newaxis], same, rows).astype(np.uint32)
 
 

@@ -119,12 +119,12 @@ def simulate(
     units = golden.check_count(units, "units")
     golden.find_format(accumulate, "accumulate")
     left, right, shape = to_stacks(as_operand(a, "a"), as_operand(b, "b"))
-    given: dict[str, Any] = {"rows": rows, "columns": columns, "stages": stages, "splitter": splitter}
-    given |= {"terms": terms, "subnormals": subnormals, "operand": operand, "output": output}
+    shorthand: dict[str, Any] = {"rows": rows, "columns": columns, "stages": stages, "splitter": splitter}
+    shorthand |= {"terms": terms, "subnormals": subnormals, "operand": operand, "output": output}
     precision = find_precision(precision)
     dtype = left.dtype if precision == "default" and left.dtype == right.dtype else None
     options = {"stalls": stalls, "vcd": vcd, "window": window, "accumulate": accumulate, "units": units, "port": port}
-    with _opened(engine, unit, given, dtype, options) as (config, chosen, reason, run):
+    with _opened(engine, unit, shorthand, dtype, options) as (config, chosen, reason, run):
         check_precision(precision, _name(config.operand), accumulate)
         _check_waveform(vcd, window, chosen, units, len(left))
 
@@ -188,18 +188,18 @@ def _name(fmt: FloatFormat) -> str:
 
 def _unit(unit: MxuConfig | None, shorthand: Mapping[str, Any], dtype: np.dtype[Any] | None) -> MxuConfig:
     """Return the unit that was asked for; ``dtype``: the type of both arrays if they have one and there is one pass."""
-    given = {name: value for name, value in shorthand.items() if value is not None}
+    values = {name: value for name, value in shorthand.items() if value is not None}
     if unit is None:
-        operand = FloatFormat.parse(given.pop("operand", "bf16"), "operand")
-        output = given.pop("output", "fp32")
+        operand = FloatFormat.parse(values.pop("operand", "bf16"), "operand")
+        output = values.pop("output", "fp32")
         _check_choice("output", output, dict.fromkeys(("fp32", operand.name)))
-        narrow = dtype is not None and dtype == golden.DTYPES.get(_name(operand)) and not given.get("splitter")
+        narrow = dtype is not None and dtype == golden.DTYPES.get(_name(operand)) and not values.get("splitter")
         result = FP32 if output == "fp32" else operand
-        return MxuConfig(**given, operand=operand, source=operand if narrow else FP32, result=result, status=True)
+        return MxuConfig(**values, operand=operand, source=operand if narrow else FP32, result=result, status=True)
     if not isinstance(unit, MxuConfig):
         raise TypeError(f"unit must be an MxuConfig, not {unit!r}")
-    if given:
-        raise ValueError(f"{next(iter(given))} must not be given together with unit")
+    if values:
+        raise ValueError(f"{next(iter(values))} must not be given together with unit")
     if unit.source != FP32:
         wanted = golden.DTYPES.get(_name(unit.source))
         if wanted is None:
@@ -229,8 +229,8 @@ def _engine(engine: str, config: MxuConfig, accumulate: str, *, clocked: Mapping
 
 def _check_waveform(vcd: Path | str | None, window: Window | None, engine: str, units: int, products: int) -> None:
     if window is not None and (engine != "compiled" or vcd is None):
-        given = "vcd=None" if vcd is None else f"engine {engine!r}"
-        raise ValueError(f"window requires vcd and engine 'compiled', not {given}")
+        argument = "vcd=None" if vcd is None else f"engine {engine!r}"
+        raise ValueError(f"window requires vcd and engine 'compiled', not {argument}")
     if vcd is not None and units > 1:
         raise ValueError(f"units must be 1 for a waveform, not {units}")
     if vcd is not None and products != 1:
@@ -279,16 +279,16 @@ def _unit_of(
     board: Device, unit: MxuConfig | None, shorthand: Mapping[str, Any], dtype: np.dtype[Any] | None
 ) -> MxuConfig:
     """Return the board's unit with streams for operands of ``dtype``: the host converts what the board does not."""
-    found = board.config
-    has = {name: getattr(found, name) for name in ("rows", "columns", "stages", "terms", "splitter", "subnormals")}
-    has |= {"operand": found.operand.name, "output": found.result.name}
+    config = board.config
+    has = {name: getattr(config, name) for name in ("rows", "columns", "stages", "terms", "splitter", "subnormals")}
+    has |= {"operand": config.operand.name, "output": config.result.name}
     for name, value in shorthand.items():
         if value is not None and value != has[name]:
             raise ValueError(f"{name} must be {has[name]!r}, as of the board on {board.port}, not {value!r}")
-    if unit is not None and replace(unit, source=found.source, status=True) != found:
-        raise ValueError(f"unit must be the one of the board on {board.port}, {found}, not {unit}")
-    narrow = dtype is not None and dtype == golden.DTYPES.get(_name(found.operand))
-    return replace(found, source=found.operand if narrow else FP32)
+    if unit is not None and replace(unit, source=config.source, status=True) != config:
+        raise ValueError(f"unit must be the one of the board on {board.port}, {config}, not {unit}")
+    narrow = dtype is not None and dtype == golden.DTYPES.get(_name(config.operand))
+    return replace(config, source=config.operand if narrow else FP32)
 
 
 def _multiply_at_once(
@@ -356,10 +356,10 @@ def _run_on_units(
 ) -> tuple[npt.NDArray[Any], list[Run]]:
     """Compute one product on one unit, or on several, one after the other; returns it and the runs."""
     left, right = (
-        golden.to_bits(each)
+        golden.to_bits(array)
         if config.source == FP32
-        else np.ascontiguousarray(each).view(f"u{each.itemsize}").astype(np.uint32)
-        for each in (a, b)
+        else np.ascontiguousarray(array).view(f"u{array.itemsize}").astype(np.uint32)
+        for array in (a, b)
     )
     (m, k), n = left.shape, right.shape[1]
     among = shares(config, n, units) if m and k else []
@@ -367,8 +367,8 @@ def _run_on_units(
     words, runs = np.zeros((m, n), dtype=np.uint32), []
     for unit, share in enumerate(among):
         columns = slice(share.start, share.stop)
-        given = stimulus(config, left, np.ascontiguousarray(right[:, columns]), precision)
-        runs.append(run(given, progress=share_of(progress, unit, len(among))))
+        inputs = stimulus(config, left, np.ascontiguousarray(right[:, columns]), precision)
+        runs.append(run(inputs, progress=share_of(progress, unit, len(among))))
         words[:, columns] = collect(config, runs[-1].beats, m, k, len(share))
     return golden.to_array(words, _name(config.result)), runs
 
@@ -389,12 +389,12 @@ def _statistics(
     products, m, k, n = sizes
     passes = len(PASSES[precision])
     # A board may have no counters: then its cycles are not known, either.
-    counted = runs is not None and all(each.cycles for among in runs for each in among)
+    counted = runs is not None and all(record.cycles for among in runs for record in among)
     if runs is None or not counted:
         cycles, source = products * cycle_formula(config, m, k, n, precision, units), "formula"
     else:
-        cycles, source = sum(max((each.cycles for each in among), default=0) for among in runs), "measured"
-    counters = [each.counters for among in runs or () for each in among if each.counters is not None]
+        cycles, source = sum(max((record.cycles for record in among), default=0) for among in runs), "measured"
+    counters = [record.counters for among in runs or () for record in among if record.counters is not None]
     traffic = stream_bytes(config, m, k, n, precision)
     return Statistics(
         engine=engine,
@@ -412,7 +412,7 @@ def _statistics(
         cycles_source=source,
         utilisation=products * passes * m * k * n / (units * config.rows * config.columns * cycles) if cycles else 0.0,
         **{
-            name: sum(getattr(each, name) for each in counters) if counted else None
+            name: sum(getattr(record, name) for record in counters) if counted else None
             for name in ("busy", "input_stalls", "output_stalls")
         },
         weight_bytes=products * traffic.weights,

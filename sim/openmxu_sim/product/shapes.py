@@ -29,17 +29,17 @@ def as_operand(array: npt.ArrayLike, parameter: str) -> npt.NDArray[Any]:
     """
     array = from_tensor(array, parameter)
     golden.check_unmasked(array, parameter)
-    given = np.asarray(array)
-    if given.dtype == np.dtype("V2"):
-        given = given.view(ml_dtypes.bfloat16)
-    known = given.dtype in golden.DTYPES.values()
-    if not known and given.dtype.kind not in "biuf" and not _is_real_extension(given.dtype):
-        raise TypeError(f"{parameter} must be an array of real numbers, not of {given.dtype}")
+    values = np.asarray(array)
+    if values.dtype == np.dtype("V2"):
+        values = values.view(ml_dtypes.bfloat16)
+    known = values.dtype in golden.DTYPES.values()
+    if not known and values.dtype.kind not in "biuf" and not _is_real_extension(values.dtype):
+        raise TypeError(f"{parameter} must be an array of real numbers, not of {values.dtype}")
     if not known:
-        _log.warning("%s: %s converted to float32", parameter, given.dtype)
+        _log.warning("%s: %s converted to float32", parameter, values.dtype)
         with np.errstate(over="ignore"):  # too large for float32 is infinity, as documented
-            given = given.astype(np.float32)
-    return given
+            values = values.astype(np.float32)
+    return values
 
 
 def _is_real_extension(dtype: np.dtype[Any]) -> bool:
@@ -75,7 +75,7 @@ def to_stacks(
     if right.ndim == 2:  # all rows of activations meet the same weights: that is one product
         left, stack = left.reshape(math.prod(left.shape[:-1]), left.shape[-1]), ()
     left, right = (
-        broadcast_to(each, (*stack, *each.shape[-2:])).reshape(math.prod(stack), *each.shape[-2:])
-        for each in (left, right)
+        broadcast_to(array, (*stack, *array.shape[-2:])).reshape(math.prod(stack), *array.shape[-2:])
+        for array in (left, right)
     )
     return left, right, shape

@@ -102,7 +102,7 @@ class Accuracy:
         """Return the errors that :meth:`to_json` wrote."""
         fields = json.loads(text)
         kinds = {"by_depth": Error, "by_magnitude": Error, "by_terms": TermsError}
-        return cls(**fields | {name: tuple(kind(**each) for each in fields[name]) for name, kind in kinds.items()})
+        return cls(**fields | {name: tuple(kind(**error) for error in fields[name]) for name, kind in kinds.items()})
 
 
 def measure(
@@ -192,9 +192,9 @@ def to_markdown(accuracy: Accuracy) -> str:
     for operands in dict.fromkeys(error.operands for error in accuracy.by_depth):
         drawn = "Normally distributed operands" if operands == "normal" else f"Operands {operands}"
         lines += [f"{drawn}: median error, largest error", "", f"| K | {head} |", "|--:|" + "--:|" * len(names)]
-        found = {(error.k, error.precision): error for error in accuracy.by_depth if error.operands == operands}
-        for k in dict.fromkeys(k for k, _ in found):
-            lines.append(f"| {k} | " + " | ".join(_both(found[k, name]) for name in names) + " |")
+        table = {(error.k, error.precision): error for error in accuracy.by_depth if error.operands == operands}
+        for k in dict.fromkeys(k for k, _ in table):
+            lines.append(f"| {k} | " + " | ".join(_both(table[k, name]) for name in names) + " |")
         lines.append("")
     base = accuracy.cycles["default"]
     lines += [
@@ -217,8 +217,8 @@ def to_markdown(accuracy: Accuracy) -> str:
 def terms_to_markdown(errors: Sequence[TermsError]) -> str:
     """Return a table of errors by terms."""
     tests = {name: [error for error in errors if error.operands == name] for name in _TESTS}
-    rows = {name: [_beside(each, test[0]) for each in test] for name, test in tests.items()}
-    rows["the same, mean error of a sum by its value"] = [_number(each.relative) for each in [*tests.values()][-1]]
+    rows = {name: [_beside(entry, test[0]) for entry in test] for name, test in tests.items()}
+    rows["the same, mean error of a sum by its value"] = [_number(entry.relative) for entry in [*tests.values()][-1]]
     lines = [
         f"{errors[0].sums:,} sums of {2 * _PAIRS} products, R = {_ROWS}: rms of error / Σ|a·b|, bias in brackets, "
         "in 2^-24; †: larger than one term's by three standard errors.",
@@ -230,11 +230,11 @@ def terms_to_markdown(errors: Sequence[TermsError]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _beside(each: TermsError, one: TermsError) -> str:
+def _beside(error: TermsError, one: TermsError) -> str:
     """Return the figures, marked where they are larger than one term's by three standard errors."""
-    most = 3 * each.rms / math.sqrt(each.sums)
-    rms, bias = math.sqrt(2) * (each.rms - one.rms) > most, abs(each.bias) - abs(one.bias) > most
-    return f"{each.rms:.3f}{'†' * rms} ({each.bias:+z.2f}{'†' * bias})"
+    most = 3 * error.rms / math.sqrt(error.sums)
+    rms, bias = math.sqrt(2) * (error.rms - one.rms) > most, abs(error.bias) - abs(one.bias) > most
+    return f"{error.rms:.3f}{'†' * rms} ({error.bias:+z.2f}{'†' * bias})"
 
 
 def _both(error: Error) -> str:

@@ -22,14 +22,14 @@ def read_layers(path: Path) -> tuple[Layer, ...]:
     except (UnicodeDecodeError, csv.Error) as error:
         raise ValueError(f"layers must be a table (.csv) or a model (.onnx), not {path}: {error}") from None
     heads = [head.strip().lower() for head in rows[0]] if rows else []
-    columns = next((each for each in (_CONVOLUTION, _PRODUCT) if set(each) <= set(heads)), None)
+    columns = next((names for names in (_CONVOLUTION, _PRODUCT) if set(names) <= set(heads)), None)
     if columns is None:
         raise ValueError(
             f"layers must have the columns {', '.join(_PRODUCT).upper()}, or {', '.join(_CONVOLUTION)}, "
             f"and {path} has {', '.join(heads) or 'none'}"
         )
-    found = (dict(zip(heads, row, strict=False)) for row in rows[1:])
-    return tuple(_layer(path, number, columns, row) for number, row in enumerate(found, 2))
+    records = (dict(zip(heads, row, strict=False)) for row in rows[1:])
+    return tuple(_layer(path, number, columns, row) for number, row in enumerate(records, 2))
 
 
 def _layer(path: Path, number: int, columns: Sequence[str], row: Mapping[str, str]) -> Layer:

@@ -173,25 +173,25 @@ def _share(machine: Machine, layer: Layer) -> Share:
     )
 
 
-def to_markdown(found: Roofline) -> str:
+def to_markdown(model: Roofline) -> str:
     """Return tables of networks, then of layers."""
-    machine = found.machine
+    machine = model.machine
     lines = [
         f"One unit of {machine.rows}x{machine.columns}, {machine.stages} "
         f"stage{'s' * (machine.stages > 1)}, at {machine.clock:g} MHz, {machine.peak / 1e12:.3g} Tflop/s, and "
         f"{machine.bandwidth:g} GB/s: memory limits the speed below "
         f"{machine.peak / machine.bandwidth / 1e9:.0f} operations per byte.",
         "",
-        *_networks(found),
+        *_networks(model),
         "",
         "MB: fp32; bf16 operands with fp32 results; bf16. Limit: fp32; bf16.",
         "",
-        *_layers(found),
+        *_layers(model),
     ]
     return "\n".join(lines) + "\n"
 
 
-def _networks(found: Roofline) -> list[str]:
+def _networks(model: Roofline) -> list[str]:
     """Return the time of each network, by storage of matrices, as a table."""
     first, *others = STORAGE
     lines = [
@@ -202,8 +202,8 @@ def _networks(found: Roofline) -> list[str]:
         + " |",
         "|---|" + "--:|" * (len(STORAGE) + len(others)),
     ]
-    for network in dict.fromkeys(share.layer.network for share in found.shares):
-        times = {storage: found.seconds(network, storage) for storage in STORAGE}
+    for network in dict.fromkeys(share.layer.network for share in model.shares):
+        times = {storage: model.seconds(network, storage) for storage in STORAGE}
         lines.append(
             f"| {network} | "
             + " | ".join(f"{1e3 * time:.3g}" for time in times.values())
@@ -214,15 +214,15 @@ def _networks(found: Roofline) -> list[str]:
     return lines
 
 
-def _layers(found: Roofline) -> list[str]:
+def _layers(model: Roofline) -> list[str]:
     """Return the time of each layer, below its network, as a table."""
-    machine = found.machine
+    machine = model.machine
     lines = [
         "| layer | M x K x N | count | cycles | busy | MB | limit | faster with bf16 |",
         "|---|---|--:|--:|--:|---|---|--:|",
     ]
     network = ""
-    for share in found.shares:
+    for share in model.shares:
         layer = share.layer
         if layer.network != network:
             network = layer.network

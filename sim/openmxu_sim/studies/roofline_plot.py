@@ -10,23 +10,23 @@ from openmxu_sim.studies.roofline import Machine, Roofline
 _MARKERS = "os^D"
 
 
-def to_svg(found: Roofline) -> bytes:
+def to_svg(model: Roofline) -> bytes:
     """Draw operations per second against operations for each byte: the roof, and each layer in fp32 and in bf16."""
     figure = Figure(figsize=(9, 5.4), layout="constrained")
     axes = figure.subplots()
     points = {
         storage: [
             (share.layer.operations / share.bytes[storage], share.layer.operations / share.seconds[storage])
-            for share in found.shares
+            for share in model.shares
         ]
         for storage in ("fp32", "bf16")
     }
     lowest = min(intensity for intensity, _ in points["fp32"]) / 2
     highest = 2 * max(intensity for intensity, _ in points["bf16"])
-    _draw_roof(axes, found.machine, lowest, highest)
-    networks = list(dict.fromkeys(share.layer.network for share in found.shares))
+    _draw_roof(axes, model.machine, lowest, highest)
+    networks = list(dict.fromkeys(share.layer.network for share in model.shares))
     for network, colour, marker in zip(networks, COLOURS, _MARKERS, strict=False):
-        of_network = [index for index, share in enumerate(found.shares) if share.layer.network == network]
+        of_network = [index for index, share in enumerate(model.shares) if share.layer.network == network]
         for index in of_network:
             axes.plot(
                 *zip(points["fp32"][index], points["bf16"][index], strict=True), color=colour, linewidth=0.7, alpha=0.6

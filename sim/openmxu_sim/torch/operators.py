@@ -68,8 +68,8 @@ def escapes(func: torch._ops.OpOverload) -> bool:
 
 def _takes_several(func: torch._ops.OpOverload) -> bool:
     """Whether an operator has two tensors to multiply."""
-    types = [str(each.type) for each in func._schema.arguments if not each.is_out]
-    return sum("Tensor" in each for each in types) > 1 or any("List" in each and "Tensor" in each for each in types)
+    types = [str(slot.type) for slot in func._schema.arguments if not slot.is_out]
+    return sum("Tensor" in slot for slot in types) > 1 or any("List" in slot and "Tensor" in slot for slot in types)
 
 
 def _is_pointwise(name: str) -> bool:
@@ -153,9 +153,9 @@ def _grouped(
         part, start = slice(start, end), end
         left = a[group] if a.dim() == 3 else a[part] if b.dim() == 3 else a[:, part]
         right = b[group] if b.dim() == 3 else b[:, part] if a.dim() == 3 else b[part]
-        place = result[:, part] if a.dim() == 3 else result[part] if b.dim() == 3 else result[group]
+        view = result[:, part] if a.dim() == 3 else result[part] if b.dim() == 3 else result[group]
         if left.numel() and right.numel():
-            place.copy_(_product(_mm, multiplier, left, right, torch.float32))
+            view.copy_(_product(_mm, multiplier, left, right, torch.float32))
     return result
 
 
@@ -172,8 +172,8 @@ class _Steps(NamedTuple):
     def over(self, multiplier: Multiplier, weight: Floats) -> Convolution:
         """Return the convolution with these weights."""
         kernel = weight.shape[2:]
-        stride, padding, dilation = (_expand(each, len(kernel)) for each in (self.stride, self.padding, self.dilation))
-        return Convolution(multiplier, kernel, stride, tuple((each, each) for each in padding), dilation, self.groups)
+        stride, padding, dilation = (_expand(size, len(kernel)) for size in (self.stride, self.padding, self.dilation))
+        return Convolution(multiplier, kernel, stride, tuple((size, size) for size in padding), dilation, self.groups)
 
 
 def _expand(values: Sequence[int], dimensions: int) -> tuple[int, ...]:
@@ -200,7 +200,7 @@ def _memory_format(*tensors: torch.Tensor) -> "torch.memory_format":
     """Return the memory format of PyTorch's convolutions: channels last if an operand has them last."""
     formats = {4: torch.channels_last, 5: torch.channels_last_3d}
     last = formats.get(tensors[0].dim(), torch.contiguous_format)
-    is_last = any(each.is_contiguous(memory_format=last) and not each.is_contiguous() for each in tensors)
+    is_last = any(tensor.is_contiguous(memory_format=last) and not tensor.is_contiguous() for tensor in tensors)
     return last if is_last else torch.contiguous_format
 
 

@@ -14,7 +14,7 @@ PLAIN_TYPES = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
 def parts(result: Any) -> list[torch.Tensor]:
     """Return the tensors among an operator's results."""
     return [
-        each for each in (result if isinstance(result, (tuple, list)) else (result,)) if isinstance(each, torch.Tensor)
+        part for part in (result if isinstance(result, (tuple, list)) else (result,)) if isinstance(part, torch.Tensor)
     ]
 
 
@@ -63,6 +63,6 @@ def check_shapes(func: torch._ops.OpOverload, args: tuple[Any, ...], kwargs: tup
     def empty(value: Any) -> Any:
         if isinstance(value, _Described):
             return torch.empty(value.shape, dtype=value.dtype, device="meta")
-        return [empty(each) for each in value] if isinstance(value, tuple) else value
+        return [empty(item) for item in value] if isinstance(value, tuple) else value
 
-    func(*(empty(each) for each in args), **{name: empty(value) for name, value in kwargs})
+    func(*(empty(item) for item in args), **{name: empty(value) for name, value in kwargs})

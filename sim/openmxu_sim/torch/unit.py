@@ -216,8 +216,8 @@ class _Thread(threading.local):
 
     def made_in(self, node: Any) -> _Context | None:
         """Return the context in which a node was made, if any."""
-        place = bisect_right(self._since, node._sequence_nr())
-        return self._made_in[place - 1] if place else None
+        index = bisect_right(self._since, node._sequence_nr())
+        return self._made_in[index - 1] if index else None
 
 
 _thread = _Thread()
@@ -288,9 +288,9 @@ class _Mode(TorchDispatchMode):
         if isinstance(func, torch._ops.HigherOrderOperator):
             self._unit().escape(f"{func.namespace}::{func.name()}", _HIGHER)
             return func(*args, **kwargs)
-        if any(issubclass(each, FakeTensor) for each in types):
+        if any(issubclass(cls, FakeTensor) for cls in types):
             return func(*args, **kwargs)
-        if not all(each in PLAIN_TYPES for each in types):
+        if not all(cls in PLAIN_TYPES for cls in types):
             return NotImplemented  # the others take themselves apart, and come back
         kind, name = _kind(func)
         if kind is _Kind.COMPOSED:
@@ -300,8 +300,8 @@ class _Mode(TorchDispatchMode):
             result = func(*args, **kwargs)
             self.last = None if self.hidden is None else result
             return result
-        given = {key: value for key, value in kwargs.items() if key != "out"}
-        operands = [*args[: CHECKED.get(name)], *given.values()]
+        options = {key: value for key, value in kwargs.items() if key != "out"}
+        operands = [*args[: CHECKED.get(name)], *options.values()]
         leaves = operands if kind is _Kind.ON_UNIT else tree_leaves(operands)
         tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
         sizes = [tensor.numel() for tensor in tensors]
@@ -344,13 +344,13 @@ class _Mode(TorchDispatchMode):
         check_types(func, tensors)
         if name not in CHECKED:
             check_shapes(func, *described((args, tuple(sorted(kwargs.items())))))
-        given = {key: value for key, value in kwargs.items() if key != "out"}
+        options = {key: value for key, value in kwargs.items() if key != "out"}
         unit = self._unit()
-        result = ON_UNIT[name](unit.multiplier(name), *args, **given)
+        result = ON_UNIT[name](unit.multiplier(name), *args, **options)
         written = kwargs.get("out", args[0] if func._schema.is_mutable else None)
         if written is not None:
             result = written.resize_(result.shape).copy_(result) if "out" in kwargs else written.copy_(result)
-        asked, wanted = torch.is_grad_enabled(), any(each.requires_grad for each in tensors)
+        asked, wanted = torch.is_grad_enabled(), any(tensor.requires_grad for tensor in tensors)
         if asked and wanted:
             self.hidden = None
             if written is not None and written._is_view() and name in _OUTER:
@@ -421,15 +421,15 @@ argument of each such gradient, and the argument by which the gradient of the re
 
 def _outer_products(name: str, args: tuple[Any, ...], alpha: float) -> Callable[..., Any]:
     """Return a hook that replaces such gradients of a node by products of matrices."""
-    factors = [(place, args[factor]) for place, factor in _OUTER[name]]
+    factors = [(index, args[factor]) for index, factor in _OUTER[name]]
 
     def replace(gradients: tuple[torch.Tensor | None, ...], results: tuple[torch.Tensor, ...]) -> tuple[Any, ...]:
         replaced = list(gradients)
-        for place, factor in factors:
-            gradient = gradients[place]
+        for index, factor in factors:
+            gradient = gradients[index]
             if gradient is not None:
                 product = torch.mm(results[0].reshape(-1, 1), factor[None])
-                replaced[place] = (product if alpha == 1 else product * alpha).reshape(gradient.shape)
+                replaced[index] = (product if alpha == 1 else product * alpha).reshape(gradient.shape)
         return tuple(replaced)
 
     return replace

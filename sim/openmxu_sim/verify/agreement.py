@@ -103,9 +103,9 @@ def compare_with_golden(cases: Iterable[Case], *, engine: Callable[..., Run] = c
     """
     products = total = 0
     for case in cases:
-        given = case.stimulus()
+        inputs = case.stimulus()
         config, shape = case.config, (case.m, case.k, case.n)
-        wide = (golden.from_bits(bits, config.source.name) for bits in (given.a, given.b))
+        wide = (golden.from_bits(bits, config.source.name) for bits in (inputs.a, inputs.b))
         product = golden.matmul(
             *wide,
             rows=config.rows,
@@ -117,14 +117,14 @@ def compare_with_golden(cases: Iterable[Case], *, engine: Callable[..., Run] = c
         expected = golden.to_bits(product) >> np.uint32(FP32.width - config.result.width)
         formula = cycles(config, *shape, case.precision)
         for stalls in (None, Stalls(case.seed)):
-            run = engine(given, stalls=stalls)
+            run = engine(inputs, stalls=stalls)
             products += 1
             total += run.cycles
             difference = _difference(collect(config, run.beats, *shape), expected)
             if not difference and (run.cycles < formula or (stalls is None and run.cycles != formula)):
                 difference = f"{run.cycles} cycles, expected {formula}{'' if stalls is None else ' or more'}"
             if not difference and config.status:
-                difference = _miscount(run, given, free=stalls is None)
+                difference = _miscount(run, inputs, free=stalls is None)
             if difference:
                 return Agreement(products, total, f"{replace(case, stalls=stalls)}: {difference}")
     return Agreement(products, total)
@@ -136,8 +136,8 @@ def compare(
     """Compare bits and cycles with those of another engine, under stalls; words that belong to no result, too."""
     products = total = 0
     for case in cases:
-        given, stalls = case.stimulus(), Stalls(case.seed)
-        run, expected = engine(given, stalls=stalls), other(given, stalls=stalls)
+        inputs, stalls = case.stimulus(), Stalls(case.seed)
+        run, expected = engine(inputs, stalls=stalls), other(inputs, stalls=stalls)
         products += 1
         total += run.cycles
         difference = _difference(run.beats, expected.beats)
@@ -148,9 +148,9 @@ def compare(
     return Agreement(products, total)
 
 
-def _miscount(run: Run, given: Stimulus, *, free: bool) -> str:
+def _miscount(run: Run, inputs: Stimulus, *, free: bool) -> str:
     """Describe a wrong count of a unit; empty, if there is none."""
-    beats = sum(len(tile.activations) for tile in given.tiles)
+    beats = sum(len(tile.activations) for tile in inputs.tiles)
     counters = run.counters
     if counters is None or counters[:2] != (run.cycles, beats) or counters.error:
         return f"counters {counters}, expected {run.cycles} cycles, {beats} of them busy, and no error"
@@ -159,10 +159,10 @@ def _miscount(run: Run, given: Stimulus, *, free: bool) -> str:
     return ""
 
 
-def _difference(found: Words, expected: Words) -> str:
+def _difference(words: Words, expected: Words) -> str:
     """Describe the first word that differs; empty, if there is none."""
-    if found.shape != expected.shape:
-        return f"words of shape {found.shape}, expected {expected.shape}"
-    for row, column in np.argwhere(found != expected)[:1]:
-        return f"word {row}, {column}: got {found[row, column]:08X}, expected {expected[row, column]:08X}"
+    if words.shape != expected.shape:
+        return f"words of shape {words.shape}, expected {expected.shape}"
+    for row, column in np.argwhere(words != expected)[:1]:
+        return f"word {row}, {column}: got {words[row, column]:08X}, expected {expected[row, column]:08X}"
     return ""

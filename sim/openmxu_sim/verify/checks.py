@@ -37,12 +37,12 @@ def checks(*, thorough: bool, faults: bool = False) -> Mapping[tuple[str, str], 
         mutant_checks,
         _third_parties,
     )
-    found: dict[tuple[str, str], Check] = {}
+    by_name: dict[tuple[str, str], Check] = {}
     for check in (check for maker in ((_faults,) if faults else makers) for check in maker(thorough)):
-        if (check.group, check.name) in found:
+        if (check.group, check.name) in by_name:
             raise ValueError(f"name must be another one: {check.group} has two of {check.name!r}")
-        found[check.group, check.name] = check
-    return {name: check for name, check in found.items() if thorough or not check.thorough}
+        by_name[check.group, check.name] = check
+    return {name: check for name, check in by_name.items() if thorough or not check.thorough}
 
 
 def _faults(_: bool) -> Iterator[Check]:

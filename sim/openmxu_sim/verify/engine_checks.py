@@ -90,6 +90,6 @@ def _agree(engine: str, cases: Sequence[Case]) -> Outcome:
     return _of_agreement(compare(cases, load(engine)))
 
 
-def _of_agreement(found: Agreement) -> Outcome:
-    looked_at = f"{found.products:,} products, {found.cycles:,} cycles"
-    return Outcome(FAILED if found.first else HOLDS, looked_at, found.first)
+def _of_agreement(agreement: Agreement) -> Outcome:
+    looked_at = f"{agreement.products:,} products, {agreement.cycles:,} cycles"
+    return Outcome(FAILED if agreement.first else HOLDS, looked_at, agreement.first)

@@ -101,17 +101,17 @@ def tools(*, thorough: bool, progress: Callable[[str], None] | None = None) -> d
             missing.append(str(error))
         return ""
 
-    found = {**provenance(), "Python": platform.python_version(), "C compiler": ask(compiler_version)}
-    found["Yosys"] = ask(lambda: yosys.prepare(progress))
-    found["Verilator"] = ask(lambda: load_simulator("verilator").tools)
+    versions = {**provenance(), "Python": platform.python_version(), "C compiler": ask(compiler_version)}
+    versions["Yosys"] = ask(lambda: yosys.prepare(progress))
+    versions["Verilator"] = ask(lambda: load_simulator("verilator").tools)
     if find_simulator("icarus") is not None:  # nothing but a comparison or two needs it
-        found["Icarus"] = ask(lambda: load_simulator("icarus").tools)
-    found |= {solver: ask(partial(solver_version, solver)) for solver in SOLVERS}
+        versions["Icarus"] = ask(lambda: load_simulator("icarus").tools)
+    versions |= {solver: ask(partial(solver_version, solver)) for solver in SOLVERS}
     packages = ["amaranth", "numpy", "softfloatpy", "gmpy2", *(["jax"] if thorough else [])]
-    found |= {package: ask(partial(importlib.metadata.version, package)) for package in packages}
+    versions |= {package: ask(partial(importlib.metadata.version, package)) for package in packages}
     if missing:
         raise ValueError("missing tools: " + "; ".join(missing))
-    return found
+    return versions
 
 
 def verify(
@@ -181,7 +181,7 @@ class _Kept:
 
     def __init__(self, conditions: str, *, faults: bool) -> None:
         self._sources = study("faults", "--faults").SOURCES if faults else SOURCES
-        digests = [each.digest(_UNSEEN) for each in self._sources]
+        digests = [source.digest(_UNSEEN) for source in self._sources]
         self._digest = None if None in digests else " ".join(map(str, digests))
         self._conditions = conditions
 
@@ -190,8 +190,8 @@ class _Kept:
 
     def find(self, group: str, name: str) -> Row | None:
         """Return the row of an earlier check, if it is there."""
-        found = None if self._digest is None else cache.find("checks", self._key(group, name))
-        return None if found is None else Row(**json.loads(found))
+        text = None if self._digest is None else cache.find("checks", self._key(group, name))
+        return None if text is None else Row(**json.loads(text))
 
     def keep(self, row: Row) -> None:
         """Keep a row, unless the check failed: its reason may be gone."""
@@ -289,5 +289,5 @@ def _cells(rows: Iterator[Row]) -> Iterator[str]:
         return str(text).replace("|", "\\|").replace("\n", "; ")
 
     for row in rows:
-        said = row.status if not row.detail else f"{row.status}: {row.detail}"
-        yield f"| {cell(row.name)} | {cell(row.against)} | {cell(said)} | {cell(row.looked_at)} | {row.seconds:.1f} |"
+        status = row.status if not row.detail else f"{row.status}: {row.detail}"
+        yield f"| {cell(row.name)} | {cell(row.against)} | {cell(status)} | {cell(row.looked_at)} | {row.seconds:.1f} |"

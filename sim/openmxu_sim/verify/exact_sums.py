@@ -12,7 +12,7 @@ def exact_sums(c: Words, a: Words, b: Words, operand: str, result: str) -> Words
     """The patterns of sums ``c + Σ a·b`` by the contract's "Several terms", of patterns; terms along the last axis."""
     formats = find_format(result), find_format(operand)
     sums = zip(c.tolist(), a.tolist(), b.tolist(), strict=True)
-    return np.array([_sum(*each, *formats) for each in sums], dtype=np.uint32)
+    return np.array([_sum(*operands, *formats) for operands in sums], dtype=np.uint32)
 
 
 def _sum(c: int, a: list[int], b: list[int], result: Format, operand: Format) -> int:

@@ -150,13 +150,13 @@ def path_checks(_: bool) -> Iterator[Check]:
 
 def _find_paths(units: Sequence[str]) -> Outcome:
     paths = {name: combinational_paths(CATALOG[name].build(rows=2, columns=2)) for name in units}
-    found = [
+    faults = [
         f"{name}: {output} follows {', '.join(sorted(inputs))}"
         for name, outputs in paths.items()
         for output, inputs in outputs.items()
         if inputs
     ]
-    return Outcome(FAILED if found else HOLDS, f"{sum(map(len, paths.values()))} outputs", "; ".join(found))
+    return Outcome(FAILED if faults else HOLDS, f"{sum(map(len, paths.values()))} outputs", "; ".join(faults))
 
 
 # Rows, columns, stages, depth, longest tile, longest sum, seconds.
@@ -259,22 +259,22 @@ def bug_checks(thorough: bool) -> Iterator[Check]:
 
 
 def _explore(config: MxuConfig, **bounds: Any) -> Outcome:
-    found = explore(config, **bounds)
-    looked_at = f"{found.states:,} states, {found.transitions:,} transitions"
-    if found.failure is not None:
-        return Outcome(FAILED, looked_at, found.failure)
-    if found.missing:
-        return Outcome(FAILED, looked_at, f"never happened: {', '.join(found.missing)}")
+    result = explore(config, **bounds)
+    looked_at = f"{result.states:,} states, {result.transitions:,} transitions"
+    if result.failure is not None:
+        return Outcome(FAILED, looked_at, result.failure)
+    if result.missing:
+        return Outcome(FAILED, looked_at, f"never happened: {', '.join(result.missing)}")
     return Outcome(HOLDS, looked_at)
 
 
 def _find_bug(name: str) -> Outcome:
     bug = SEEDED_BUGS[name]
-    found = explore(bug.config, **bug.bounds, unit=seeded(bug))
-    looked_at = f"{found.control_states:,} states of control, {found.states:,} with data"
-    if found.failure is None:
+    result = explore(bug.config, **bug.bounds, unit=seeded(bug))
+    looked_at = f"{result.control_states:,} states of control, {result.states:,} with data"
+    if result.failure is None:
         return Outcome(FAILED, looked_at, "not found")
-    symptom, *cycles = found.failure.splitlines()
+    symptom, *cycles = result.failure.splitlines()
     return Outcome(HOLDS, looked_at, f"found: {symptom} after {len(cycles)} cycles")
 
 
@@ -294,15 +294,15 @@ def mutant_checks(thorough: bool) -> Iterator[Check]:
 
 def _grade(name: str, count: int, thorough: bool) -> Outcome:
     # Tests want so many that are not equivalent, however many have to be drawn for it.
-    found = grade(name, count, seed=0 if thorough else 1, spare=0 if thorough else count, jobs=1)
+    score = grade(name, count, seed=0 if thorough else 1, spare=0 if thorough else count, jobs=1)
     unseen = [
         f"{mutant.fate}: {mutant.mistake}: {mutant.by}"
-        for mutant in found.mutants
+        for mutant in score.mutants
         if mutant.fate in ("killed late", "open")
     ]
-    numbers = {fate: found.count(fate) for fate in ("killed", "killed late", "equivalent", "open")}
+    numbers = {fate: score.count(fate) for fate in ("killed", "killed late", "equivalent", "open")}
     fates = ", ".join(f"{number} {fate}" for fate, number in numbers.items() if number)
     detail = "; ".join(unseen)
-    if len(found.mutants) < count or not numbers["killed"]:
-        return Outcome(FAILED, f"{len(found.mutants)} mutants: {fates}", f"{count} mutants wanted, most of them killed")
-    return Outcome(OPEN if numbers["open"] else HOLDS, f"{len(found.mutants)} mutants: {fates}", detail)
+    if len(score.mutants) < count or not numbers["killed"]:
+        return Outcome(FAILED, f"{len(score.mutants)} mutants: {fates}", f"{count} mutants wanted, most of them killed")
+    return Outcome(OPEN if numbers["open"] else HOLDS, f"{len(score.mutants)} mutants: {fates}", detail)

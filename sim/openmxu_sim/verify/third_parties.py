@@ -124,8 +124,8 @@ def sample(
         different = np.flatnonzero(got != expected)
         if len(different) and not wrong:
             at = different[0]
-            given = " ".join(f"{each[at]:X}" for each in operands)
-            first = f"{given}: got {got[at]:X}, expected {expected[at]:X} (seed {seed})"
+            inputs = " ".join(f"{operand[at]:X}" for operand in operands)
+            first = f"{inputs}: got {got[at]:X}, expected {expected[at]:X} (seed {seed})"
         wrong += len(different)
         done += len(got)
         seed += 1
@@ -245,7 +245,7 @@ def _softfloat(operation: Operation, flush: bool) -> Callable[..., Words]:
 
     def expect(*operands: Words) -> Words:
         stacked = np.zeros((2, len(operands[0])), dtype=np.uint32)
-        stacked[: len(operands)] = [_flushed(each, source) if flush else each for each in operands]
+        stacked[: len(operands)] = [_flushed(words, source) if flush else words for words in operands]
         if operation.operand == "bf16":
             stacked <<= np.uint32(16)
         results = np.empty(len(operands[0]), dtype=np.uint32)
@@ -314,12 +314,12 @@ def _mpfr(operation: Operation, flush: bool) -> Callable[..., Words]:
 
     def expect(*operands: Words) -> Words:
         numbers = [
-            list(map(gmpy2.mpfr, _values(_flushed(each, source) if flush else each, operation.operand)))
-            for each in operands
+            list(map(gmpy2.mpfr, _values(_flushed(value, source) if flush else value, operation.operand)))
+            for value in operands
         ]
-        results = _patterns([float(each) for each in map(rounded, *numbers)], operation.result)
+        results = _patterns([float(value) for value in map(rounded, *numbers)], operation.result)
         if flush:
-            tiny = [-smallest < each < smallest for each in map(exact, *numbers)]
+            tiny = [-smallest < value < smallest for value in map(exact, *numbers)]
             results = np.where(tiny, _zeros(results, target), results)
         return results
 

@@ -144,7 +144,7 @@ def check_psums(config: MxuConfig, number: int, tile: Tile, seen: Words, seed: i
             seen[when, columns],
             sums[m],
             fmt="fp32",
-            operands=[tile.psums[m], *(np.repeat(each, config.columns) for each in tile.activations[m]), *tile.weights],
+            operands=[tile.psums[m], *(np.repeat(word, config.columns) for word in tile.activations[m]), *tile.weights],
             operand="",
             cycles=when.tolist(),
             seed=seed,

@@ -50,7 +50,7 @@ CONSTANT = {
     Register.LATENCY: CONFIG.latency,
     Register.SHORTEST_TILE: CONFIG.shortest_tile,
     Register.ACCUMULATE: 8 << 4 | 23 << 10 | [1, 2, 4, 8].index(CONFIG.terms) << 16,
-    Register.VERSION: sum(int(number) << 8 * place for place, number in enumerate(version("openmxu").split(".")[::-1])),
+    Register.VERSION: sum(int(number) << 8 * index for index, number in enumerate(version("openmxu").split(".")[::-1])),
 }
 """Values of the registers that are constant."""
 
@@ -281,7 +281,7 @@ class Bus:
         """Receive so many answers; no more may come, and one that waits must stay as it is."""
         pauses = _pauses(self._seed + ord(channel))
         valid, ready = self._port(channel, "valid"), self._port(channel, "ready")
-        found: list[tuple[int, ...]] = []
+        answers: list[tuple[int, ...]] = []
         waiting: tuple[int, ...] | None = None
         for _ in range(100 * count):
             taken = not next(pauses)
@@ -291,9 +291,9 @@ class Bus:
             assert waiting in (None, shown), f"{channel} showed {waiting}, and before it was taken {shown}"
             waiting = None if taken else shown
             if taken and shown is not None:
-                found.append(shown)
-        assert len(found) == count, f"{channel}: {count} requests, {len(found)} answers"
-        return found
+                answers.append(shown)
+        assert len(answers) == count, f"{channel}: {count} requests, {len(answers)} answers"
+        return answers
 
 
 @cocotb.test(skip=CONFIG.rows == 1)
@@ -307,7 +307,7 @@ async def any_requests(dut: Any) -> None:
     holds = CONSTANT | dict.fromkeys((Register.BUSY, Register.OUTPUT_STALLS, Register.CYCLES), 0)
     holds[Register.ERROR] = int(Error.WEIGHTS_SHORT)
     draw = bench.generator.integers
-    reads = [int(each) for each in draw(64, size=120) if each != Register.INPUT_STALLS]
+    reads = [int(offset) for offset in draw(64, size=120) if offset != Register.INPUT_STALLS]
     writes = [int(Register.CONTROL) ^ int(draw(2)) * int(draw(64)) for _ in range(120)]
     # None of these is a command: another register, no byte 0, or none of its bits.
     words = [

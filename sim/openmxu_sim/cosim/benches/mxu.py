@@ -89,7 +89,7 @@ class Testbench:
             words = golden.convert(sums, "fp32", CONFIG.result.name, subnormals=CONFIG.subnormals)
             for row, (beat, terms) in enumerate(zip(pack(words, width), a.tolist(), strict=True)):
                 last = row == m - 1
-                self.scoreboard.expect(beat | last << (width * CONFIG.columns), [terms + each for each in columns])
+                self.scoreboard.expect(beat | last << (width * CONFIG.columns), [terms + column for column in columns])
             # The bank is a ring: the next tile begins after the results.
             self._bank = self._bank[:0]
 
@@ -98,9 +98,9 @@ class Testbench:
         fmt, width = CONFIG.source.name, CONFIG.result.width
         seeds = self.generator.integers(1 << 30, size=2).tolist()
         a, b = vectors.matrix((m, k), fmt, seeds[0]), vectors.matrix((n, k), fmt, seeds[1]).T
-        given = stimulus(CONFIG, a, b, precision)
-        self.weights.send(given.weight_payloads())
-        self.activations.send(given.activation_payloads())
+        inputs = stimulus(CONFIG, a, b, precision)
+        self.weights.send(inputs.weight_payloads())
+        self.activations.send(inputs.activation_payloads())
         # Surplus columns multiply with -0.
         surplus = np.full((k, -n % CONFIG.columns), 1 << (CONFIG.source.width - 1), dtype=np.uint32)
         wide = (golden.from_bits(words, fmt) for words in (a, np.concatenate([b, surplus], axis=1)))
@@ -115,7 +115,7 @@ class Testbench:
             )
         )
         words = golden.convert(sums, "fp32", CONFIG.result.name, subnormals=CONFIG.subnormals)
-        for tile in given.tiles:
+        for tile in inputs.tiles:
             if tile.emit:
                 block = words[tile.activations.start : tile.activations.stop, tile.columns.start :][:, : CONFIG.columns]
                 for row, beat in enumerate(pack(block, width)):

@@ -106,7 +106,7 @@ async def every_cycle(dut: Any) -> None:
     task = Task.of_environment()
     pe = task.component()
     count = 4 * task.count  # a cycle tries one sum only
-    given = draw(pe, count, task.seed)
+    cycles = draw(pe, count, task.seed)
     for name in INPUTS:
         getattr(dut, name).value = 0
     await start_clock(dut, cycles=pe.latency + 2)
@@ -115,38 +115,38 @@ async def every_cycle(dut: Any) -> None:
     # A partial sum comes when its product is ready.
     early = pe.latency - pe.psum_latency
     inputs = {
-        "i_activation": pack(element_words(pe, given.activations), word_width(pe.operand, pe.subnormals)),
-        "i_swap": given.swaps.tolist(),
-        "i_load": given.loads.tolist(),
-        "i_weight": element_words(pe, given.weights).tolist(),
-        "i_psum": [0] * early + given.psums.tolist(),
+        "i_activation": pack(element_words(pe, cycles.activations), word_width(pe.operand, pe.subnormals)),
+        "i_swap": cycles.swaps.tolist(),
+        "i_load": cycles.loads.tolist(),
+        "i_weight": element_words(pe, cycles.weights).tolist(),
+        "i_psum": [0] * early + cycles.psums.tolist(),
     }
     inputs = {name: values + [0] * (early + count - len(values)) for name, values in inputs.items()}
-    compare(pe, given, await play(dut, inputs, OUTPUTS, more=pe.psum_latency), task.seed)
+    compare(pe, cycles, await play(dut, inputs, OUTPUTS, more=pe.psum_latency), task.seed)
 
 
-def compare(pe: ProcessingElement, given: Cycles, seen: dict[str, list[int]], seed: int) -> None:
+def compare(pe: ProcessingElement, cycles: Cycles, seen: dict[str, list[int]], seed: int) -> None:
     """Compare each output, from its latency on, with its expected words."""
     operand = pe.operand.name if pe.subnormals == "flush" else ""
-    count, word = len(given.activations), word_width(pe.operand, pe.subnormals)
+    count, word = len(cycles.activations), word_width(pe.operand, pe.subnormals)
     expected = {
-        "o_activation": (element_words(pe, given.activations), 1, operand),
-        "o_swap": (given.swaps, 1, ""),
-        "o_load": (given.loads, 1, ""),
-        "o_weight": (element_words(pe, given.shadow[:, -1]), 1, operand),
-        "o_psum": (given.sums, pe.latency, "fp32"),
+        "o_activation": (element_words(pe, cycles.activations), 1, operand),
+        "o_swap": (cycles.swaps, 1, ""),
+        "o_load": (cycles.loads, 1, ""),
+        "o_weight": (element_words(pe, cycles.shadow[:, -1]), 1, operand),
+        "o_psum": (cycles.sums, pe.latency, "fp32"),
     }
     for name, (words, latency, fmt) in expected.items():
         first = pe.terms if name == "o_psum" else pe.terms - 1 if name == "o_weight" else 0  # not loaded before
         width = word if name == "o_activation" else 32
         lanes = words.size // count
-        operands = [given.psums, given.products] if name == "o_psum" else [words.ravel()]
+        operands = [cycles.psums, cycles.products] if name == "o_psum" else [words.ravel()]
         check(
             name,
             unpack(seen[name][latency : latency + count], width, lanes).ravel()[first:],
             words.ravel()[first:],
             fmt=fmt,
-            operands=[each[first:] for each in operands],
+            operands=[values[first:] for values in operands],
             operand=fmt,
             cycles=np.repeat(range(latency, latency + count), lanes)[first:].tolist(),
             seed=seed,

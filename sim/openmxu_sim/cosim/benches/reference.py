@@ -44,7 +44,7 @@ def recode(words: Words, operand: FloatFormat) -> Words:
     fraction = np.where(np.isnan(values), quiet, fraction)
     fields = (words >> (operand.width - 1), field, fraction)
     places = (recoded.width - 1, operand.fraction_width, 0)
-    parts = [each.astype(np.uint32) << np.uint32(place) for each, place in zip(fields, places, strict=True)]
+    parts = [piece.astype(np.uint32) << np.uint32(shift) for piece, shift in zip(fields, places, strict=True)]
     return parts[0] | parts[1] | parts[2]
 
 
@@ -105,18 +105,18 @@ class AnyBeats:
         if marks["first"] and not marks["keep"]:
             self._active = self._loaded.popleft()
         assert self._active is not None, "no weights have been active yet"
-        place, mode = self._place(marks), self._config.subnormals
+        index, mode = self._place(marks), self._config.subnormals
         psums = np.zeros((1, self._config.columns), dtype=np.uint32)
         [sums] = tile_sums(self._config, self._converted(activations[np.newaxis]), self._active, psums)
         if marks["add"]:
-            old = self._sums[place]
+            old = self._sums[index]
             assert old is not None, "the sum to add to is not defined"
             sums = accumulate(old, sums, clear_nan=marks["clear_nan"], subnormals=mode)
-        self._sums[place] = sums
+        self._sums[index] = sums
         if marks["emit"]:
             self._sums.append(None)
             self._sums.popleft()
-        self._row = 0 if marks["last"] else place + 1
+        self._row = 0 if marks["last"] else index + 1
         return golden.convert(sums, "fp32", self._config.result.name, subnormals=mode)
 
     def _converted(self, words: Words) -> Words:

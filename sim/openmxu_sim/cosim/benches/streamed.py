@@ -24,7 +24,7 @@ async def run(dut: Any, source_pauses: Iterator[bool], sink_pauses: Iterator[boo
     source = StreamSource(dut, "i", source_pauses)
     sink = StreamSink(dut, "o", scoreboard.receive, sink_pauses)
     for expected, *words in zip(
-        OPERATION.expected(*operands).tolist(), *(each.tolist() for each in operands), strict=True
+        OPERATION.expected(*operands).tolist(), *(operand.tolist() for operand in operands), strict=True
     ):
         scoreboard.expect(expected, [words])
         source.send([sum(word << (lane * width) for lane, word in enumerate(words))])

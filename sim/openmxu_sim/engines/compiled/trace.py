@@ -127,9 +127,9 @@ class Trace:
     def limbs(self, name: str) -> Words:
         """(cycles, rows, columns, limbs): contents of a register of any width, 32 bits a limb, the lowest first."""
         start = 0
-        for each, width in self._registers:
+        for register, width in self._registers:
             stop = start + _limbs(width)
-            if each == name:
+            if register == name:
                 # A single bit is all ones where it is high.
                 top = (1 << (width - 1) % 32 + 1) - 1
                 masks = np.array([0xFFFFFFFF] * (stop - start - 1) + [top], dtype=np.uint32)

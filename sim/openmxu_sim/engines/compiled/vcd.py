@@ -149,6 +149,6 @@ def _write(text: TextIO, identifiers: list[tuple[str, int]], first: int, changes
         f"{before[number]}{value:b}{after[number]}"
         for number, value in zip(numbers.tolist(), values.tolist(), strict=True)
     ]
-    for half, place in zip(*(array.tolist() for array in np.unique(halves, return_index=True)), strict=True):
-        lines[place] = f"#{first + _HALF * half}\n{lines[place]}"
+    for half, index in zip(*(array.tolist() for array in np.unique(halves, return_index=True)), strict=True):
+        lines[index] = f"#{first + _HALF * half}\n{lines[index]}"
     text.writelines(lines)

@@ -49,11 +49,11 @@ class Signal:
     width: int | None = 1
     later: int = 0
 
-    def bit(self, place: int) -> str:
+    def bit(self, index: int) -> str:
         """Return the name of one of its bits."""
         if self.part == _CONSTANT:
             return self.part
-        return f"{self.part}.{self.wire}[{self.low + place}]{_later(self.later)}"
+        return f"{self.part}.{self.wire}[{self.low + index}]{_later(self.later)}"
 
 
 def _rules(config: MxuConfig) -> Iterator[tuple[str, dict[str, Sequence[Signal]]]]:
@@ -204,7 +204,7 @@ def check_parts(config: MxuConfig, unit: Callable[[MxuConfig], Any] = Mxu) -> in
     elaborated = _elaborate(config, unit)
     compared = [part for part in parts(config) if part != "edge"]
     for part in compared:
-        _Comparison(elaborated, part)(part, lambda wire, place: (wire, place))
+        _Comparison(elaborated, part)(part, lambda wire, index: (wire, index))
     return len(compared)
 
 
@@ -233,10 +233,10 @@ def _elaborate(config: MxuConfig, unit: Callable[[MxuConfig], Any]) -> _Unit:
         modules["status"] = "mxu.status"
     for part in ("pe", "column"):
         # Any instance will do: one of another module than the others would not be found at its place.
-        found = re.search(rf"^\s*cell \\(\S+) \\{part}_0$", text, re.MULTILINE)
-        if found is None:
+        match = re.search(rf"^\s*cell \\(\S+) \\{part}_0$", text, re.MULTILINE)
+        if match is None:
             raise WiringError(f"{part}_0 must be in the unit")
-        modules[part] = found[1]
+        modules[part] = match[1]
     return _Unit(text, modules, _compiled(config))
 
 
@@ -279,8 +279,8 @@ class _Design:
             if cell.type != "$dff" or [flat.root(bit) for bit in ports["CLK"]] != clock:
                 continue
             if cell.parameters["CLK_POLARITY"] == 1:
-                for shown, given in zip(ports["Q"], ports["D"], strict=True):
-                    source, after_reset = unless_reset.get(flat.root(given), (given, LOW))
+                for shown, data in zip(ports["Q"], ports["D"], strict=True):
+                    source, after_reset = unless_reset.get(flat.root(data), (data, LOW))
                     if not flat.initial.get(shown, 0) and flat.root(after_reset) == LOW:
                         delayed[flat.root(shown)] = source
         return delayed
@@ -313,16 +313,16 @@ class _Design:
 
     def compare(self, part: str, wire: str, sources: Sequence[Signal]) -> None:
         """Compare the sources of the bits of a wire with the expected ones."""
-        expected = [(source, place, bit) for source in sources for place, bit in enumerate(self._bits(source))]
+        expected = [(source, number, bit) for source in sources for number, bit in enumerate(self._bits(source))]
         taken = self._wire(part, wire)
         if len(taken) != len(expected):
             raise WiringError(f"{part}.{wire} must have {len(expected)} bits, not {len(taken)}")
-        for index, (source, place, bit) in enumerate(expected):
+        for index, (source, number, bit) in enumerate(expected):
             origin, later = self._trace(bit)
-            found, delay = self._trace(taken[index])
-            if found is None or (found, delay) != (origin, later + source.later):
+            driver, delay = self._trace(taken[index])
+            if driver is None or (driver, delay) != (origin, later + source.later):
                 raise WiringError(
-                    f"{part}.{wire}[{index}] must be {source.bit(place)}, not {self._describe(found)}{_later(delay)}"
+                    f"{part}.{wire}[{index}] must be {source.bit(number)}, not {self._describe(driver)}{_later(delay)}"
                 )
 
     def check_covered(self, part: str, wires: Collection[str]) -> None:
@@ -333,7 +333,7 @@ class _Design:
             interface = self.boxes[part].interface
             known = id(interface), tuple(wires)
             if known not in self._missing:
-                reached = {place for wire in wires for place in interface.wires[wire]}
+                reached = {bit for wire in wires for bit in interface.wires[wire]}
                 self._missing[known] = [
                     f"{port}[{index}]"
                     for port, width in interface.inputs.items()
@@ -384,9 +384,9 @@ def _check_lanes(config: MxuConfig, unit: _Unit, part: str, lanes: int) -> None:
     compare = _Comparison(unit, part, "edge")
     for lane in range(lanes):
 
-        def whole(wire: str, place: int, lane: int = lane) -> tuple[str, int]:
+        def whole(wire: str, index: int, lane: int = lane) -> tuple[str, int]:
             """Return the place in the unit of a bit of an edge of one lane."""
-            return wire, place + widths.get(wire, 0) * lane
+            return wire, index + widths.get(wire, 0) * lane
 
         compare(f"lane {lane} of {part}", whole)
 
@@ -405,8 +405,8 @@ class _Comparison:
     def __call__(self, name: str, whole: Callable[[str, int], tuple[str, int]]) -> None:
         """Check that each output of the part alone is computed inside the unit as it is alone."""
 
-        def find(wire: str, place: int) -> Place:
-            signal, index = whole(wire, place)
+        def find(wire: str, number: int) -> Place:
+            signal, index = whole(wire, number)
             places = self._interface.wires.get(signal, ())
             if index >= len(places):
                 raise WiringError(f"{self._part} must have the signal {signal}[{index}]")
@@ -414,8 +414,8 @@ class _Comparison:
 
         pairs = []
         for wire, bits in self._alone.outputs.items():
-            for place, bit in enumerate(bits):
-                shown = find(wire, place)
+            for number, bit in enumerate(bits):
+                shown = find(wire, number)
                 if isinstance(shown, tuple):  # others are of no use to the unit
                     pairs.append((self._inside.ports[shown[0]][shown[1]], bit))
         difference = find_difference(self._inside, self._alone, pairs, lambda a, b: a == find(*b))

@@ -208,8 +208,8 @@ def _multiply_small(setup: _Setup, a: Bits, b: Bits, sums: npt.NDArray[np.float3
         if failed:
             raise MemoryError("not enough memory for the operands of a product")
 
-    each = max(1, _TASK // (m * inner * n * len(parts)))
-    tasks: list[tuple[Any, ...]] = [(first, min(first + each, count)) for first in range(0, count, each)]
+    batch = max(1, _TASK // (m * inner * n * len(parts)))
+    tasks: list[tuple[Any, ...]] = [(first, min(first + batch, count)) for first in range(0, count, batch)]
     for (_, last), _ in zip(tasks, setup.map(multiply, tasks), strict=True):
         if progress is not None:
             progress(last * m, count * m)
@@ -233,15 +233,15 @@ class _Job:
         """Convert and pack each part of the (M, K) and (N, K) matrices once."""
         sides = (a, setup.kernel.band), (b, setup.kernel.panel)
         wanted = list({(side, parts[side]): None for parts in setup.passes for side in (0, 1)})
-        found: dict[tuple[int, Part], _Operands] = {}
+        packs: dict[tuple[int, Part], _Operands] = {}
 
         def pack(side: int, part: Part) -> None:
             bits, size = sides[side]
-            found[side, part] = _pack(setup, bits, part, size)
+            packs[side, part] = _pack(setup, bits, part, size)
 
         for _ in setup.map(pack, wanted):
             pass
-        return cls(setup, [(found[0, a_part], found[1, b_part]) for a_part, b_part in setup.passes], a.shape[1], sums)
+        return cls(setup, [(packs[0, a_part], packs[1, b_part]) for a_part, b_part in setup.passes], a.shape[1], sums)
 
     def run(self, progress: Progress | None) -> None:
         """Multiply, one part of the result after the other."""

@@ -44,8 +44,8 @@ def main(library: str) -> None:
         a = golden.from_bits(vectors.matrix((m, k), "fp32", 1, kind=kind))
         b = golden.from_bits(vectors.matrix((n, k), "fp32", 2, kind=kind)).T
         right = golden.matmul(a, b, rows=4, subnormals=mode, **case)
-        found = model.matmul(a, b, rows=4, subnormals=mode, **case, kernel=kernel)
-        wrong = np.count_nonzero(golden.to_bits(found) != golden.to_bits(right))
+        result = model.matmul(a, b, rows=4, subnormals=mode, **case, kernel=kernel)
+        wrong = np.count_nonzero(golden.to_bits(result) != golden.to_bits(right))
         if wrong:
             sys.exit(f"{wrong} of {right.size} elements of a known product are wrong ({mode}, {case})")
     print(RIGHT)

@@ -244,8 +244,8 @@ def _describe(report: _Report) -> list[str]:
         for stream, tag in (("weights", choice.weights_tag), ("activations", choice.activations_tag)):
             happens = ("absent", "refused", "taken")[getattr(choice, stream)]
             if happens == "taken":
-                given = marks if stream == "activations" else ["last"] * choice.weights_last
-                happens += "".join(f" {mark}" for mark in given)
+                flags = marks if stream == "activations" else ["last"] * choice.weights_last
+                happens += "".join(f" {mark}" for mark in flags)
                 happens += f" (word {tag - 1} tagged)" if tag else ""
             parts.append(f"{stream} {happens}")
         lines.append(f"cycle {cycle}: {', '.join(parts)}, results {'ready' if choice.ready else 'not ready'}")

@@ -109,11 +109,11 @@ class _Data:
     def lines(self) -> list[str]:
         """Return lines for combinational words, each after its operands; then registers; then memories."""
         after = []
-        for index, place in self._places.items():
-            after += self._next(index, place)
+        for index, slot in self._places.items():
+            after += self._next(index, slot)
         for name, memory in self._words.memories.items():
             first = self._memories[name]
-            after += [f"new[{first + place}] = old[{first + place}];" for place in range(memory.depth)]
+            after += [f"new[{first + slot}] = old[{first + slot}];" for slot in range(memory.depth)]
             after += [
                 f"{self._domain}_write(new + {first}, {memory.depth}, {enable}, {_number(address)}, "
                 f"{self._word(data)});"
@@ -121,11 +121,11 @@ class _Data:
             ]
         return [*self._lines, *after]
 
-    def _next(self, index: int, place: int) -> list[str]:
+    def _next(self, index: int, slot: int) -> list[str]:
         """Return lines for the next contents of a register, a read port or a pipeline of arithmetic."""
         word = self._words.words[index]
         if word.kind == "register":
-            return [f"new[{place}] = {self._word(word.operands[0])};"]
+            return [f"new[{slot}] = {self._word(word.operands[0])};"]
         if word.kind == "read":
             memory = self._words.memories[str(word.detail)]
             enable, *address = word.control
@@ -133,12 +133,12 @@ class _Data:
             # A read at the moment of a write gives nothing to rely on.
             collides = " || ".join(f"collide({write}, {_number(where)}, {at})" for write, where, _ in memory.writes)
             return [
-                f"new[{place}] = {self._domain}_read(old + {self._memories[str(word.detail)]}, {memory.depth}, "
-                f"{enable}, {at}, {collides}, old[{place}]);"
+                f"new[{slot}] = {self._domain}_read(old + {self._memories[str(word.detail)]}, {memory.depth}, "
+                f"{enable}, {at}, {collides}, old[{slot}]);"
             ]
         stages = int(word.detail)
         value = self._application(word)
-        return [f"new[{place + stage}] = {f'old[{place + stage - 1}]' if stage else value};" for stage in range(stages)]
+        return [f"new[{slot + stage}] = {f'old[{slot + stage - 1}]' if stage else value};" for stage in range(stages)]
 
     def _application(self, word: Word) -> str:
         """Return the application of a function to words."""

@@ -76,8 +76,8 @@ write_json /job/result
 
 def _box_kind(module: str) -> str | None:
     """Return the arithmetic of a module, by its name."""
-    found = re.fullmatch(r".*\.(multiply_add|adder)|(converter)_.*", module)
-    return found and _ARITHMETIC[found[1] or found[2]]
+    match = re.fullmatch(r".*\.(multiply_add|adder)|(converter)_.*", module)
+    return match and _ARITHMETIC[match[1] or match[2]]
 
 
 class WordNetlist:
@@ -102,7 +102,7 @@ class WordNetlist:
         self.registers: list[str] = []  # of control: what they hold next
         self._waiting: list[tuple[int, Bit]] = []
         shown = {name: netlist.outputs[name][0] for name in ("weights__ready", "activations__ready", "results__valid")}
-        shown |= {f"mistake[{place}]": bit for place, bit in enumerate(netlist.outputs.get("status__error", ()))}
+        shown |= {f"mistake[{index}]": bit for index, bit in enumerate(netlist.outputs.get("status__error", ()))}
         self.outputs = {name: self._bit(bit) for name, bit in shown.items()}
         result = netlist.outputs["results__payload"]
         self.results = [self._word(result[32 * lane : 32 * lane + 32]) for lane in range(config.columns)]
@@ -177,19 +177,19 @@ class WordNetlist:
 
     def _find_meaningless(self) -> dict[int, str]:
         """Return registers of control that may mean nothing, and the C expression that is high where they do."""
-        found: dict[int, str] = {}
+        guards: dict[int, str] = {}
         for name, bits in self._netlist.nets.items():
-            for pattern, place in _VALID_BITS.items():
+            for pattern, index in _VALID_BITS.items():
                 if re.fullmatch(pattern, name):
-                    for valid in self._registers([bits[place]]):
-                        found |= dict.fromkeys(set(self._registers(bits)) - {valid}, f"not({self.registers[valid]})")
+                    for valid in self._registers([bits[index]]):
+                        guards |= dict.fromkeys(set(self._registers(bits)) - {valid}, f"not({self.registers[valid]})")
         # What the status knows of tiles means nothing after the first mistake.
         if self._config.status:
-            errors = (self.registers[each] for each in self._registers(self._netlist.outputs["status__error"]))
+            errors = (self.registers[register] for register in self._registers(self._netlist.outputs["status__error"]))
             mistaken = functools.reduce("or({}, {})".format, errors)
             for name in ("inside", "begun_with", "count", "missing"):
-                found |= dict.fromkeys(self._registers(self._netlist.nets.get(f"status.{name}", ())), mistaken)
-        return found
+                guards |= dict.fromkeys(self._registers(self._netlist.nets.get(f"status.{name}", ())), mistaken)
+        return guards
 
     def _registers(self, bits: Sequence[Bit]) -> list[int]:
         """Return the registers of control among the bits."""
@@ -245,7 +245,7 @@ class WordNetlist:
         types = {cell.type for cell in cells}
         if len(cells) == len(bits) and len(types) == 1:
             [kind], cell = types, cells[0]
-            names = {each.name for each in cells}
+            names = {gate.name for gate in cells}
             if len(names) == 1 and kind not in _GATES and kind != "$_DFF_P_":
                 return self._whole(cell, bits)
             if kind == "$_DFF_P_":
@@ -296,7 +296,7 @@ class WordNetlist:
         name = cell.parameters["MEMID"]
         if name not in self.memories:
             ports = [
-                each for each in self._netlist.cells if each.type == "$memwr_v2" and each.parameters["MEMID"] == name
+                part for part in self._netlist.cells if part.type == "$memwr_v2" and part.parameters["MEMID"] == name
             ]
             self.memories[name] = Memory(1 << len(cell.connections["ADDR"]), ())  # its words may come back to it
             self.memories[name] = Memory(1 << len(cell.connections["ADDR"]), tuple(self._write(port) for port in ports))

@@ -67,10 +67,10 @@ def page_text(stages: int, terms: int = 1) -> str:
 
 def register_names(text: str) -> dict[str, list[tuple[str, int]]]:
     """Return names and widths of the registers of each part in a C text, in the order in which they are held."""
-    found = re.findall(r'^const char (\w+)_registers\[\] = "(.*)";$', text, re.MULTILINE)
+    parts = re.findall(r'^const char (\w+)_registers\[\] = "(.*)";$', text, re.MULTILINE)
     return {
         part: [(name, int(width)) for name, _, width in (pair.rpartition(":") for pair in names.split())]
-        for part, names in found
+        for part, names in parts
     }
 
 

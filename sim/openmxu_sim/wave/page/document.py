@@ -110,22 +110,22 @@ _ENDS = ("weights", "activations", "results")
 
 def _recorded(record: Record, seeds: list[int]) -> dict[str, Any]:
     """Return a record as the page reads it: each frame but the first as the difference to the one before."""
-    given, frames = record.given, record.frames.copy()
+    inputs, frames = record.given, record.frames.copy()
     frames[1:] ^= record.frames[:-1]
-    (m, k), n = given.a.shape, given.b.shape[1]
+    (m, k), n = inputs.a.shape, inputs.b.shape[1]
     return {
-        "rows": given.rows,
-        "columns": given.columns,
-        "stages": given.stages,
-        "terms": given.terms,
-        "precision": given.precision,
-        "stalls": 0 if given.stalls is None else seeds.index(given.stalls) + 1,
+        "rows": inputs.rows,
+        "columns": inputs.columns,
+        "stages": inputs.stages,
+        "terms": inputs.terms,
+        "precision": inputs.precision,
+        "stalls": 0 if inputs.stalls is None else seeds.index(inputs.stalls) + 1,
         "m": m,
         "k": k,
         "n": n,
-        "a": given.a.ravel().tolist(),
-        "b": given.b.ravel().tolist(),
-        "golden": given.golden.ravel().tolist(),
+        "a": inputs.a.ravel().tolist(),
+        "b": inputs.b.ravel().tolist(),
+        "golden": inputs.golden.ravel().tolist(),
         "tiles": record.tiles.tolist(),
         "cycles": record.cycles,
         "frames": _packed(frames.astype("<u4").tobytes()),

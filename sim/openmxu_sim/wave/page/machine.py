@@ -111,22 +111,22 @@ def _load(stages: int, terms: int) -> _Machine:
     return fetch_library(fetch_text(stages, terms), _Machine, lambda _: False)
 
 
-def record(given: Given) -> Record:
+def record(inputs: Given) -> Record:
     """Run a product as a page does; see :func:`~openmxu_sim.wave.page.shown.record_run`."""
-    element = given.stages, given.terms
+    element = inputs.stages, inputs.terms
     functions = _load(*element).functions
-    for right, matrix in enumerate((given.a, given.b)):
+    for right, matrix in enumerate((inputs.a, inputs.b)):
         np.ctypeslib.as_array(functions.page_matrix(right), (matrix.size,))[:] = matrix.ravel()
-    if given.stalls is not None:
-        pattern = Stalls(given.stalls).pattern
+    if inputs.stalls is not None:
+        pattern = Stalls(inputs.stalls).pattern
         np.ctypeslib.as_array(functions.page_pattern(), (pattern.size,))[:] = pattern.ravel()
-    sizes = given.rows, given.columns, len(given.a), *given.b.shape
-    passes = first_pass(given.precision), len(PASSES[given.precision])
-    count = functions.page_begin(*sizes, *passes, given.stalls is not None)
+    sizes = inputs.rows, inputs.columns, len(inputs.a), *inputs.b.shape
+    passes = first_pass(inputs.precision), len(PASSES[inputs.precision])
+    count = functions.page_begin(*sizes, *passes, inputs.stalls is not None)
     if not count:
-        raise MemoryError(f"too little memory for a unit of {given.rows}x{given.columns}")
+        raise MemoryError(f"too little memory for a unit of {inputs.rows}x{inputs.columns}")
     tiles = np.ctypeslib.as_array(functions.page_tile(), (count, _TILE)).copy()
-    words = frame_words(frame_layout(fetch_text(*element), *element), given.rows // given.terms, given.columns)
+    words = frame_words(frame_layout(fetch_text(*element), *element), inputs.rows // inputs.terms, inputs.columns)
     frame = np.ctypeslib.as_array(functions.page_frame(), (words,))
     frames, state = [], 0
     while not state:
@@ -134,4 +134,4 @@ def record(given: Given) -> Record:
         frames.append(frame.copy())
     if state > 1:
         raise RuntimeError(f"the unit hangs in cycle {len(frames)}")
-    return Record(given, tiles, np.array(frames), functions.page_cycles())
+    return Record(inputs, tiles, np.array(frames), functions.page_cycles())
