@@ -217,9 +217,9 @@ def _board_selftest(options: argparse.Namespace) -> int:
         return _spoil(options)
     with _host(options) as host:
         with bar("products") as progress:
-            found = check(host, options.products, options.seed, progress)
-        print_foreign(str(found))
-    return 0 if found.right else 1
+            result = check(host, options.products, options.seed, progress)
+        print_foreign(str(result))
+    return 0 if result.right else 1
 
 
 def _spoil(options: argparse.Namespace) -> int:
@@ -345,8 +345,8 @@ def _board_build(options: argparse.Namespace) -> None:
             of_json(old)
         report = build(board, options.output, design=design, name=options.design, seeds=seeds, progress=tell)
         if record is not None:
-            found = measure(board, tell=tell) if options.design == "system" else None
-            outputs.write_text(record, add(old, report, found))
+            throughput = measure(board, tell=tell) if options.design == "system" else None
+            outputs.write_text(record, add(old, report, throughput))
             outputs.write_bytes(drawing, (options.output / PLACEMENT).read_bytes())
     print_foreign(str(report))
 
@@ -374,9 +374,9 @@ def _board_route(options: argparse.Namespace) -> None:
     find_device(options.device)
     if not 1 <= options.seeds <= 100:
         raise ValueError(f"seeds must be from 1 to 100, not {options.seeds}")
-    design, given = requested(options)
+    design, arguments = requested(options)
     with reserve(options.json) as outputs:
-        routed = route(design.build(**given), options.device, range(1, options.seeds + 1), progress=tell)
+        routed = route(design.build(**arguments), options.device, range(1, options.seeds + 1), progress=tell)
         outputs.write_text(options.json, routed.to_json())
     print_foreign(str(routed))
 

@@ -248,21 +248,21 @@ class Identity:
                 raise ValueError(
                     f"the board must have protocol version {VERSION}, not {reprlib.repr(protocol)}: build it anew"
                 )
-            found = cls(config=_config(fields.pop("unit")), **fields)
+            identity = cls(config=_config(fields.pop("unit")), **fields)
         except (KeyError, TypeError, RecursionError):
             raise refusal from None
-        found._check()
-        return found
+        identity._check()
+        return identity
 
     def _check(self) -> None:
         """Refuse values that no board of ours has: they are trusted from here on."""
-        said = {**vars(self), **vars(self.config)}
+        fields = {**vars(self), **vars(self.config)}
         for name, (low, high) in _BOUNDS.items():
-            if type(said[name]) is not int or not low <= said[name] <= high:
-                raise ValueError(f"the board must say {name} from {low} to {high}, not {reprlib.repr(said[name])}")
+            if type(fields[name]) is not int or not low <= fields[name] <= high:
+                raise ValueError(f"the board must say {name} from {low} to {high}, not {reprlib.repr(fields[name])}")
         for name, kind in (("counters", bool), ("package", str), ("build", str)):
-            if type(said[name]) is not kind:
-                raise ValueError(f"the board must say {name} as {kind.__name__}, not {reprlib.repr(said[name])}")
+            if type(fields[name]) is not kind:
+                raise ValueError(f"the board must say {name} as {kind.__name__}, not {reprlib.repr(fields[name])}")
 
 
 _BOUNDS = {

@@ -75,19 +75,19 @@ def program(config: MxuConfig, *, seed: int = 0) -> Program:
 
 def _specials(fmt: str) -> Bits:
     """Special values, to be multiplied each with each."""
-    found = golden.find_format(fmt)
-    lowest_normal = 1 << found.fraction_width
-    largest = found.overflow - 1
-    one = found.bias << found.fraction_width
+    layout = golden.find_format(fmt)
+    lowest_normal = 1 << layout.fraction_width
+    largest = layout.overflow - 1
+    one = layout.bias << layout.fraction_width
     return np.array(
         [
-            found.sign_bit,
-            found.overflow,
-            found.sign_bit | found.overflow,
-            found.canonical_nan,
-            found.sign_bit | 1,
+            layout.sign_bit,
+            layout.overflow,
+            layout.sign_bit | layout.overflow,
+            layout.canonical_nan,
+            layout.sign_bit | 1,
             lowest_normal,
-            found.sign_bit | largest,
+            layout.sign_bit | largest,
             one,
         ],
         dtype=np.uint32,
@@ -96,10 +96,10 @@ def _specials(fmt: str) -> Bits:
 
 def _negative_underflow(fmt: str, columns: int) -> tuple[Bits, Bits]:
     """A difference between two of the smallest normal numbers, which becomes -0 where it is flushed."""
-    found = golden.find_format(fmt)
-    lowest_normal = 1 << found.fraction_width
-    one = found.bias << found.fraction_width
-    a = np.array([[lowest_normal, found.sign_bit | lowest_normal | 1 << (found.fraction_width - 1)]])
+    layout = golden.find_format(fmt)
+    lowest_normal = 1 << layout.fraction_width
+    one = layout.bias << layout.fraction_width
+    a = np.array([[lowest_normal, layout.sign_bit | lowest_normal | 1 << (layout.fraction_width - 1)]])
     return a.astype(np.uint32), np.full((2, columns), one, dtype=np.uint32)
 
 

@@ -128,20 +128,20 @@ def build(
         **({ROUTED: plan.routed} if family.replayed == "netlist" else {}),
         SUMMARY: SUMMARY,
     }
-    with folder(output), reserve(*(output / each for each in written)) as outputs, process.workspace() as work:
+    with folder(output), reserve(*(output / key for key in written)) as outputs, process.workspace() as work:
         seconds, runs = _run(plan, target, work, seeds, tell)
-        seed = max(runs, key=lambda each: _speed(runs[each]))
+        seed = max(runs, key=lambda key: _speed(runs[key]))
         report = _report(target, plan, output / bitstream, work / str(seed), seconds, runs)
         _pack(plan, work / str(seed), seconds, tell)
-        digested = {each: written[each] for each in (bitstream, ROUTED) if each in written}
+        digested = {key: written[key] for key in (bitstream, ROUTED) if key in written}
         digests = _digests(work / str(seed), digested)
         report = replace(report, digests=digests, origin=_origin())
         (work / str(seed) / SUMMARY).write_text(report.to_json())
         drawing = read_placement((work / str(seed) / plan.routed).read_bytes()).to_svg(f"{target.name}: {name}")
         (work / str(seed) / PLACEMENT).write_text(drawing)
         # The summary comes last: where it exists, all files do.
-        for each, source in written.items():
-            outputs.write_bytes(output / each, (work / str(seed) / source).read_bytes())
+        for key, source in written.items():
+            outputs.write_bytes(output / key, (work / str(seed) / source).read_bytes())
     return report
 
 
@@ -222,7 +222,7 @@ def _report(
         path=read_path(figures),
         versions=tools.versions(used),
         seed=seed,
-        runs={each: min(clock.fmax for clock in clocks) for each, clocks in runs.items()},
+        runs={number: min(clock.fmax for clock in clocks) for number, clocks in runs.items()},
         seconds=seconds,
     )
     if not report.met:

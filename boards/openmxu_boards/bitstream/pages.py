@@ -21,13 +21,13 @@ def write_pages(
     builds: Sequence[Path], output: Path, *, measured: bool = True, tell: Callable[[str], None] = lambda _: None
 ) -> None:
     """Write ``report.html``, which needs no other file, and ``report.md`` with a drawing for each build."""
-    found = [_read(each) for each in builds]
-    drawings = {drawing_name(build): drawing for build, drawing in found}
-    if len(drawings) < len(found):
+    pairs = [_read(path) for path in builds]
+    drawings = {drawing_name(build): drawing for build, drawing in pairs}
+    if len(drawings) < len(pairs):
         raise ValueError("DIR must be folders of different builds, and two are of the same board, design and size")
     names = [HTML, MARKDOWN, *drawings]
     with folder(output), reserve(*(output / name for name in names)) as outputs:
-        entries = [build | {"throughput": _throughput(build, tell) if measured else None} for build, _ in found]
+        entries = [build | {"throughput": _throughput(build, tell) if measured else None} for build, _ in pairs]
         text = f"# Boards\n\n{to_markdown(entries)}"
         outputs.write_text(output / MARKDOWN, text)
         outputs.write_text(output / HTML, page("OpenMXU: boards", _with_drawings(render(text), drawings)))

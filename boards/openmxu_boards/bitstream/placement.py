@@ -50,8 +50,8 @@ def part_of(cell: str) -> tuple[str, str]:
     """The part that a cell belongs to, and the rest of the cell's name: the signal that it drives."""
     signal = re.sub(r"_[A-Z].*", "", cell)
     for pattern, name in _PARTS:
-        if (found := pattern.search(signal)) is not None:
-            return name.format(*found.groups()), signal[found.end() :]
+        if (match := pattern.search(signal)) is not None:
+            return name.format(*match.groups()), signal[match.end() :]
     return OTHERS, signal.removeprefix("design.")
 
 
@@ -117,8 +117,8 @@ class Placement:
     @cached_property
     def _sides(self) -> tuple[int, int]:
         """Rows and columns of the array."""
-        found = [list(map(int, match.groups())) for part in self.cells if (match := _ELEMENT.fullmatch(part))]
-        return max((row for row, _ in found), default=0) + 1, max((column for _, column in found), default=0) + 1
+        indices = [list(map(int, match.groups())) for part in self.cells if (match := _ELEMENT.fullmatch(part))]
+        return max((row for row, _ in indices), default=0) + 1, max((column for _, column in indices), default=0) + 1
 
     def _colour(self, part: str) -> str:
         """The colour of a part; for elements the column sets the hue, the row the lightness."""
@@ -146,9 +146,9 @@ def read_placement(netlist: str | bytes) -> Placement:
     tiles: dict[tuple[int, int], Counter[str]] = {}
     for module in json.loads(netlist)["modules"].values():
         for name, cell in module["cells"].items():
-            place = re.match(r"X(\d+)/?Y(\d+)", cell.get("attributes", {}).get("NEXTPNR_BEL", ""))
-            if place is not None:
-                tiles.setdefault((int(place[1]), int(place[2])), Counter())[part_of(name)[0]] += 1
+            match = re.match(r"X(\d+)/?Y(\d+)", cell.get("attributes", {}).get("NEXTPNR_BEL", ""))
+            if match is not None:
+                tiles.setdefault((int(match[1]), int(match[2])), Counter())[part_of(name)[0]] += 1
     if not tiles:
         raise RuntimeError("nextpnr's netlist says of no cell where it lies")
     return Placement(tiles)

@@ -24,18 +24,18 @@ _MEMORIES = ("ICESTORM_RAM", "DP16KD", "BSRAM", "RAM_HALF")
 def add(record: str, report: BuildReport, throughput: Throughput | None = None) -> str:
     """A record in JSON with a build in it, in place of one of the same board, design and size of array."""
     made = entry(report.to_json(), throughput)
-    kept = [each for each in (of_json(record) if record else []) if _key(each) != _key(made)]
+    kept = [build for build in (of_json(record) if record else []) if _key(build) != _key(made)]
     return json.dumps({"builds": sorted([*kept, made], key=_key)}, indent=1) + "\n"
 
 
 def entry(report: str, throughput: Throughput | None = None) -> dict[str, Any]:
     """A build in the form of a record, from its report in JSON."""
     try:
-        found: dict[str, Any] = json.loads(report)
-        to_markdown([found | {"throughput": None}])
+        build: dict[str, Any] = json.loads(report)
+        to_markdown([build | {"throughput": None}])
     except (KeyError, TypeError, ValueError) as error:
         raise ValueError(f"it is no report that this version of openmxu board build leaves: {error!r}") from None
-    return found | {"throughput": throughput and throughput.as_dict()}
+    return build | {"throughput": throughput and throughput.as_dict()}
 
 
 def drawing_name(build: Mapping[str, Any]) -> str:
@@ -46,11 +46,11 @@ def drawing_name(build: Mapping[str, Any]) -> str:
 def of_json(record: str) -> list[dict[str, Any]]:
     """The builds of a record."""
     try:
-        found: list[dict[str, Any]] = json.loads(record)["builds"]
-        list(map(_key, found))
+        builds: list[dict[str, Any]] = json.loads(record)["builds"]
+        list(map(_key, builds))
     except (KeyError, TypeError, ValueError) as error:
         raise ValueError(f"json must be a record of builds, not {record[:40]!r}: {error}") from None
-    return found
+    return builds
 
 
 def _key(entry: Mapping[str, Any]) -> tuple[str, str, int, int, int]:
@@ -70,7 +70,7 @@ def _tables(builds: Sequence[Mapping[str, Any]]) -> list[str]:
         "|---|---|---|---:|---:|---:|---:|---:|---:|---:|",
     ]
     for build in builds:
-        unit, used = build["unit"], {each["kind"]: each for each in build["utilisation"]}
+        unit, used = build["unit"], {usage["kind"]: usage for usage in build["utilisation"]}
         cells = [_cell(used, kinds) for kinds in (_LOGIC, _FLIP_FLOPS, _MULTIPLIERS, _MEMORIES)]
         lines.append(
             f"| `{build['board']}` | {build['design']} | {size(unit)} | {unit['stages']} | "
@@ -92,17 +92,17 @@ def _one(build: Mapping[str, Any], drawings: str, heading: str) -> list[str]:
         longest = LongestPath(**path)
         lines += [f"- Its clock is limited by {longest.figures}: from {_code(longest.start)} to {_code(longest.end)}."]
     if build["throughput"] is not None:
-        found = Throughput(**build["throughput"])
+        speed = Throughput(**build["throughput"])
         limit = (
             "the UART"
-            if found.line > LIMITS
+            if speed.line > LIMITS
             else "the array"
-            if found.unit > LIMITS
+            if speed.unit > LIMITS
             else "neither the UART nor the array alone"
         )
         lines += [
-            f"- For a host, {limit} limits it: bytes are on the UART {found.line:.0%} of the time, and the array is "
-            f"fed {found.unit:.2%} of it."
+            f"- For a host, {limit} limits it: bytes are on the UART {speed.line:.0%} of the time, and the array is "
+            f"fed {speed.unit:.2%} of it."
         ]
     return [
         *lines,
@@ -131,11 +131,11 @@ def _throughput(builds: Sequence[Mapping[str, Any]]) -> list[str]:
         "|---|---|---:|---|---:|---:|---:|---:|",
     ]
     for build in measured:
-        unit, found = build["unit"], Throughput(**build["throughput"])
-        product = f"{found.side}x{found.side}x{found.side} at {found.baud:,} baud"
+        unit, speed = build["unit"], Throughput(**build["throughput"])
+        product = f"{speed.side}x{speed.side}x{speed.side} at {speed.baud:,} baud"
         lines.append(
-            f"| `{build['board']}` | {size(unit)} | {peak(build):.2f} | {product} | {found.flops / 1e6:.2f} | "
-            f"{found.seconds:.2f} | {found.line:.0%} | {found.unit:.2%} |"
+            f"| `{build['board']}` | {size(unit)} | {peak(build):.2f} | {product} | {speed.flops / 1e6:.2f} | "
+            f"{speed.seconds:.2f} | {speed.line:.0%} | {speed.unit:.2%} |"
         )
     return lines
 
@@ -157,8 +157,8 @@ def size(unit: Mapping[str, Any]) -> str:
 
 
 def _cell(used: Mapping[str, Mapping[str, Any]], kinds: Sequence[str]) -> str:
-    found = [used[kind] for kind in kinds if kind in used]
-    if not found:
+    usages = [used[kind] for kind in kinds if kind in used]
+    if not usages:
         return "-"
-    [cells] = found
+    [cells] = usages
     return f"{cells['used']:,}" + (f" ({cells['used'] / cells['available']:.0%})" if cells["available"] else "")

@@ -184,7 +184,7 @@ def route(
 
 def _median(clocks: Mapping[int, float]) -> tuple[int, float]:
     """The seed whose clock is the median, the lower one of two; and that clock."""
-    ordered = sorted(clocks.items(), key=lambda each: each[1])
+    ordered = sorted(clocks.items(), key=lambda pair: pair[1])
     return ordered[(len(ordered) - 1) // 2]
 
 
@@ -201,11 +201,11 @@ def _place(target: Device, work: Path, seed: int, tell: Callable[[str], None]) -
 
 def _cells(target: Device, registered: _Registered, report: Any) -> dict[str, int]:
     """The cells that are used, without pins and the registers around the design."""
-    found = {usage.kind: usage.used for usage in read_utilisation(report) if not usage.kind.endswith("_IO")}
+    counts = {usage.kind: usage.used for usage in read_utilisation(report) if not usage.kind.endswith("_IO")}
     bits = len(registered.inputs) + len(registered.outputs)
     if target.flip_flop:
-        found[target.flip_flop] = found.get(target.flip_flop, 0) - bits
-        found[target.lut] -= len(registered.outputs)
+        counts[target.flip_flop] = counts.get(target.flip_flop, 0) - bits
+        counts[target.lut] -= len(registered.outputs)
     else:  # a cell holds a LUT and a flip-flop
-        found[target.lut] -= bits
-    return found
+        counts[target.lut] -= bits
+    return counts

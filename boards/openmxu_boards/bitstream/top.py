@@ -99,8 +99,8 @@ class _Ports:
         """The port of a resource, or of a part of one."""
         if (name, number) not in self._found:
             self._found[name, number] = self._platform.request(name, number, dir="-")
-        found = self._found[name, number]
-        return found if part is None else getattr(found, part)
+        port = self._found[name, number]
+        return port if part is None else getattr(port, part)
 
 
 class Emitted(wiring.Component):

@@ -236,7 +236,7 @@ def find_board(name: str) -> Board:
         return BOARDS[name]
     if ":" in name:
         return own_board(name)
-    variants = [each for each in BOARDS if each.startswith(f"{name}-")]
+    variants = [variant for variant in BOARDS if variant.startswith(f"{name}-")]
     raise ValueError(f"board must be one of {', '.join(variants or BOARDS)}, not {name!r}")
 
 
@@ -315,8 +315,8 @@ def with_options(
     TypeError, ValueError
         A value is outside its domain.
     """
-    given: dict[str, Any] = {"rows": rows, "columns": columns, "stages": stages, "terms": terms}
-    config = replace(board.config, **{name: value for name, value in given.items() if value is not None})
+    sizes: dict[str, Any] = {"rows": rows, "columns": columns, "stages": stages, "terms": terms}
+    config = replace(board.config, **{name: value for name, value in sizes.items() if value is not None})
     if clock is None:
         return replace(board, config=config)
     if not 0 < clock <= 1000:

@@ -112,7 +112,7 @@ class Pll(wiring.Component):
         middle = (cls.vcos.low + cls.vcos.high) / 2 * _MEGA
         best = min(
             cls.settings(source, wanted),
-            key=lambda each: (abs(each.output - wanted), each.divide_in, abs(each.vco - middle)),
+            key=lambda setting: (abs(setting.output - wanted), setting.divide_in, abs(setting.vco - middle)),
             default=None,
         )
         if best is None or abs(best.output - wanted) > TOLERANCE * wanted:

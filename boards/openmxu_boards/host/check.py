@@ -51,8 +51,8 @@ def check(host: Host, products: int, seed: int = 0, progress: Progress | None = 
     words = wrong = 0
     start = host.now()
     for number in range(products):
-        found, count = _check_one(host, generator, 2 * (seed + number))
-        words, wrong = words + count, wrong + found
+        errors, count = _check_one(host, generator, 2 * (seed + number))
+        words, wrong = words + count, wrong + errors
         if progress is not None:
             progress(number + 1, products)
     return Checked(products, words, wrong, host.retries, host.now() - start)

@@ -121,9 +121,9 @@ class Host:
         starts = np.concatenate([[0], np.cumsum(sizes)])
         config = self.config
         beats = np.empty((stimulus.results, config.columns), dtype=np.uint32)
-        places = (place for number in order for place in range(starts[number], starts[number + 1]))
-        for place, beat in zip(places, arrived, strict=True):
-            beats[place] = read_words(beat, config.result.width, config.columns)
+        places = (index for number in order for index in range(starts[number], starts[number + 1]))
+        for index, beat in zip(places, arrived, strict=True):
+            beats[index] = read_words(beat, config.result.width, config.columns)
         return beats
 
     def _load(self, load: Load) -> None:
@@ -181,7 +181,7 @@ def _check_room(identity: Identity) -> None:
 def _counters(data: bytes) -> Counters:
     if len(data) != _SIZE:
         raise BoardError(f"the board gave {len(data)} bytes of counters, not {_SIZE}")
-    numbers = [int.from_bytes(data[4 * place : 4 * place + 4], "little") for place in range(len(COUNTERS))]
+    numbers = [int.from_bytes(data[4 * index : 4 * index + 4], "little") for index in range(len(COUNTERS))]
     return Counters._make([*numbers, data[-1]])
 
 
@@ -208,9 +208,9 @@ def connect(port: str = "auto") -> Host:
     if name != "auto":
         return _open(name, baud)
     reasons = []
-    for each in candidates():
+    for candidate in candidates():
         try:
-            return _open(each, baud)
+            return _open(candidate, baud)
         except (OSError, BoardError, ValueError) as error:
             reasons.append(str(error))
     raise OSError(f"port must be given: {'; '.join(reasons) or 'no known USB converter is plugged in'}")

@@ -97,10 +97,10 @@ def candidates() -> Sequence[str]:
         pyserial is not installed.
     """
     known = [(kind.vendor, kind.product) for kind in _KINDS]
-    found = [port for port in _serial().tools.list_ports.comports() if (port.vid, port.pid) in known]
-    found.sort(key=lambda port: [int(part) for part in re.findall(r"\d+", port.device)], reverse=True)
-    found.sort(key=lambda port: known.index((port.vid, port.pid)))
-    return [port.device for port in found]
+    ports = [port for port in _serial().tools.list_ports.comports() if (port.vid, port.pid) in known]
+    ports.sort(key=lambda port: [int(part) for part in re.findall(r"\d+", port.device)], reverse=True)
+    ports.sort(key=lambda port: known.index((port.vid, port.pid)))
+    return [port.device for port in ports]
 
 
 class SerialLink:

@@ -129,10 +129,10 @@ def _steps(identity: Identity, steps: Sequence["_Step"]) -> Iterator[Load | Run]
             address, new = weights.place(own)
             if new:
                 loads.append(Load(True, address, own, len(own) // config.rows))
-        place, new = activations.place(step.activations)
+        start, new = activations.place(step.activations)
         if new:
-            loads.append(Load(False, place, step.activations, len(step.activations) // step.beats))
-        pending.append(TileJob(address, place, step.beats, keep=keep, **step.marks))
+            loads.append(Load(False, start, step.activations, len(step.activations) // step.beats))
+        pending.append(TileJob(address, start, step.beats, keep=keep, **step.marks))
         results += emitted
     yield from _joined(loads)
     yield Run(tuple(pending), results)
@@ -193,10 +193,10 @@ class _Slots:
         self._pending.clear()
 
 
-def _beats(given: MxuConfig, config: MxuConfig, words: Words) -> bytes:
+def _beats(unit: MxuConfig, config: MxuConfig, words: Words) -> bytes:
     """Rows of words in the board's form: converted to its format if necessary, each in whole bytes."""
-    if given.source != config.source:
-        words = golden.convert(words, given.source.name, config.source.name, subnormals=config.subnormals)
+    if unit.source != config.source:
+        words = golden.convert(words, unit.source.name, config.source.name, subnormals=config.subnormals)
     width = config.source.width
     if width in _BYTES:
         return np.ascontiguousarray(words).astype(_BYTES[width]).tobytes()

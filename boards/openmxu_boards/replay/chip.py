@@ -39,43 +39,43 @@ class Chip:
     @cached_property
     def nets(self) -> Mapping[tuple[int, int, str], int]:
         """The net at each port of a tile."""
-        found = {}
+        nets = {}
         for block in self._blocks(".net"):
             number = int(block[5 : block.index("\n")])
             for x, y, name in _PORTS.findall(block):
-                found[int(x), int(y), name] = number
-        return found
+                nets[int(x), int(y), name] = number
+        return nets
 
     @cached_property
     def tiles(self) -> Mapping[Place, str]:
         """The kind of each tile."""
-        found = {}
+        tiles = {}
         for line in self._lines(r"\.(\w+)_tile (\d+) (\d+)"):
-            found[int(line[2]), int(line[3])] = line[1]
-        return found
+            tiles[int(line[2]), int(line[3])] = line[1]
+        return tiles
 
     @cached_property
     def functions(self) -> Mapping[str, Mapping[str, Bits]]:
         """The bits of each function of a tile, by kind of the tile and name of the function."""
-        found = {}
+        functions = {}
         for block in self.blocks:
             if header := re.match(r"\.(\w+)_tile_bits ", block):
                 rows = [line.split() for line in block.splitlines()[1:]]
-                found[header[1]] = {name: _bits(bits) for name, *bits in rows}
-        return found
+                functions[header[1]] = {name: _bits(bits) for name, *bits in rows}
+        return functions
 
     @cached_property
     def cells(self) -> Mapping[tuple[str, int, int], Mapping[str, tuple[int, int, str]]]:
         """The special cells: by kind and place, the tile and the name of each port and configuration bit."""
-        found = {}
+        cells = {}
         for block in self._blocks(".extra_cell"):
             header, *rows = block.splitlines()
             x, y, *_, kind = header.split()[1:]
             fields = [row.split() for row in rows]
-            found[kind, int(x), int(y)] = {
+            cells[kind, int(x), int(y)] = {
                 name: (int(rest[0]), int(rest[1]), rest[2]) for name, *rest in fields if len(rest) == 3
             }
-        return found
+        return cells
 
     @cached_property
     def column_buffers(self) -> Mapping[Place, Place]:

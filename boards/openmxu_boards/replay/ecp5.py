@@ -177,7 +177,7 @@ def _lutram_content(truth: str) -> str:
     places = [
         sum((address >> bit & 1) << "ABCD".index(_DPRAM_ADDRESS[bit]) for bit in range(4)) for address in range(16)
     ]
-    return "16'b" + "".join(truth[15 - place] for place in reversed(places))
+    return "16'b" + "".join(truth[15 - index] for index in reversed(places))
 
 
 def _content(part: _Part) -> str:
@@ -185,6 +185,6 @@ def _content(part: _Part) -> str:
     content = 0
     for row in range(64):
         bits = part.number(f"INITVAL_{row:02X}", 0)
-        for place in range(16):
-            content |= (bits >> 20 * place & 0x3FFFF) << 18 * (16 * row + place)
+        for index in range(16):
+            content |= (bits >> 20 * index & 0x3FFFF) << 18 * (16 * row + index)
     return f"18432'h{content:x}"

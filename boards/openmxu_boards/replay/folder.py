@@ -36,10 +36,10 @@ class Pin(NamedTuple):
 
 def find_pin(platform: Any, resource: str, number: int = 0, signal: str | None = None) -> Pin:
     """The pin of a resource of Amaranth's pin tables, or of a signal of one, as ``rx`` of ``uart``."""
-    found = platform.lookup(resource, number)
-    [pins] = found.ios if signal is None else next(each.ios for each in found.ios if each.name == signal)
+    entry = platform.lookup(resource, number)
+    [pins] = entry.ios if signal is None else next(part.ios for part in entry.ios if part.name == signal)
     # Pins of connectors have names of their own, which only the platform can resolve.
-    [name] = pins.map_names(platform._conn_pins, found)
+    [name] = pins.map_names(platform._conn_pins, entry)
     return Pin(name, pins.invert)
 
 

@@ -53,12 +53,12 @@ def read_circuit(text: str, clock: str) -> Circuit:
     return _Reader(parse(text), clock).read()
 
 
-def _pin(place: str) -> str:
+def _pin(bel: str) -> str:
     """The pin at a place such as ``X0Y51/GPIO``; empty if there is none."""
-    found = re.match(r"X(\d+)Y(\d+)/", place)
-    if found is None:
+    match = re.match(r"X(\d+)Y(\d+)/", bel)
+    if match is None:
         return ""
-    x, y = int(found[1]), int(found[2])
+    x, y = int(match[1]), int(match[2])
     edges = {"left": (x == 0, y), "right": (x == _RIGHT, y), "bottom": (y == 0, x), "top": (y == _TOP, x)}
     for edge, (there, along) in edges.items():
         for begin, bank in _BANKS[edge].items() if there else ():
@@ -79,17 +79,17 @@ class _Reader(Reader):
             for bit in bits
         }
         self._sizes = {}
-        for part, found in zip(self._parts, module["cells"].values(), strict=True):
-            self._sizes[part.name] = {port: len(bits) for port, bits in found["connections"].items()}
+        for part, entry in zip(self._parts, module["cells"].values(), strict=True):
+            self._sizes[part.name] = {port: len(bits) for port, bits in entry["connections"].items()}
             # Unused bits of buses carry placeholder nets, which nothing drives.
             part.nets = {port: net for port, net in part.nets.items() if net in driven}
 
     # Pins and clocks
 
     def _pin(self, part: Part) -> str:
-        place = str(part.attributes.get("NEXTPNR_BEL", ""))
-        if not (pin := _pin(place)):
-            raise part.no_model(f"is at {place or 'no place'}, which is no pin of a CCGM1A1")
+        bel = str(part.attributes.get("NEXTPNR_BEL", ""))
+        if not (pin := _pin(bel)):
+            raise part.no_model(f"is at {bel or 'no place'}, which is no pin of a CCGM1A1")
         return pin
 
     def _input_pin(self, part: Part) -> None:
@@ -191,13 +191,13 @@ class _Reader(Reader):
         first, other, behind = (part.constant(f"INIT_{name}") for name in ("L00", "L01", "L10"))
         last = 0b1100 if upper else part.constant("INIT_L20")
         truth = 0
-        for place in range(64):
-            *bits, partner, carry = (place >> number & 1 for number in range(6))
+        for index in range(64):
+            *bits, partner, carry = (index >> number & 1 for number in range(6))
             left, right = first >> (bits[0] | bits[1] << 1) & 1, other >> (bits[2] | bits[3] << 1) & 1
             if function == _CARRY_IN:
                 right |= carry
             out = last >> (partner | (behind >> (left | right << 1) & 1) << 1) & 1
-            truth |= (out ^ (carry if function == _ADD_CARRY else 0)) << place
+            truth |= (out ^ (carry if function == _ADD_CARRY else 0)) << index
         self._table(part, "OUT", truth, ports)
 
     def _compare(self, part: Part) -> None:
@@ -241,7 +241,7 @@ class _Reader(Reader):
     def _sum(
         self, part: Part, output: str, left: tuple[str, int], right: tuple[str, int], carry: str, out: str | None
     ) -> None:
-        (left_truth, left_inputs), (right_truth, right_inputs) = (self._operand(part, *each) for each in (left, right))
+        (left_truth, left_inputs), (right_truth, right_inputs) = (self._operand(part, *pair) for pair in (left, right))
         ports = {"left": left_truth, "right": right_truth, "inputs": left_inputs + right_inputs, "ci": carry}
         self._add("gatemate_adder", {"o": part.net(output), "co": out}, ports)
 
@@ -272,7 +272,7 @@ class _Reader(Reader):
             "sum": (part.wire("PINX"), part.wire("CINX")),
             "carry": (part.wire("CINY2"), part.wire("CINY1")),
         }
-        lower, upper = (self._join(part, each) for each in self._product_outputs(part))
+        lower, upper = (self._join(part, names) for names in self._product_outputs(part))
         self._add("gatemate_mult", {"o": [lower, upper], "carry_out": [part.net("COUTY2"), part.net("COUTY1")]}, ports)
 
     # Registers and memories
@@ -393,9 +393,9 @@ def _content(part: Part, half: int, *, halved: bool) -> int:
     content = 0
     for number in range(128):
         bits = part.number(f"INIT_{number:02X}", 0)
-        for place in range(4):
-            row = bits >> 80 * place & (1 << 80) - 1
+        for index in range(4):
+            row = bits >> 80 * index & (1 << 80) - 1
             if halved:
                 row = row >> 40 * half & (1 << 40) - 1
-            content |= row << 80 * (4 * number + place)
+            content |= row << 80 * (4 * number + index)
     return content

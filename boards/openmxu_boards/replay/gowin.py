@@ -105,10 +105,10 @@ class _Reader(Reader):
     def _place(self, part: Part) -> str:
         if "DIFF" in part.parameters:
             raise part.no_model("is half of a pair")
-        place = str(part.attributes.get("NEXTPNR_BEL", ""))
-        if place not in self._pins:
-            raise CircuitError(f"cell {part.name}, a {part.kind}, is at {place or 'no place'}, which is no pin")
-        return self._pins[place]
+        bel = str(part.attributes.get("NEXTPNR_BEL", ""))
+        if bel not in self._pins:
+            raise CircuitError(f"cell {part.name}, a {part.kind}, is at {bel or 'no place'}, which is no pin")
+        return self._pins[bel]
 
     def _input_pin(self, part: Part) -> None:
         pin = self._place(part)
@@ -298,8 +298,8 @@ def _content(part: Part) -> str:
     content = 0
     for row in range(64):
         bits = part.number(f"INIT_RAM_{row:02X}", 0)
-        for place in range(32):
-            content |= (bits >> size * place & (1 << size) - 1) << 9 * (32 * row + place)
+        for index in range(32):
+            content |= (bits >> size * index & (1 << size) - 1) << 9 * (32 * row + index)
     return f"18432'h{content:x}"
 
 

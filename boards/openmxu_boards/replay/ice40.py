@@ -177,7 +177,7 @@ class _Reader:
 
         def make() -> Cell:
             bits = self._read(tile, f"LC_{number}")
-            truth = "".join(bits[place] for place in reversed(_TRUTH))
+            truth = "".join(bits[index] for index in reversed(_TRUTH))
             # An input that the LUT does not depend on may be its own output, read by the carry beside it.
             inputs = tuple(self._wire(tile, f"lutff_{number}/in_{n}") if _depends(truth, n) else ZERO for n in range(4))
             return Cell("ice40_lut", name, {"truth": (f"16'b{truth}",), "inputs": inputs}, {"o": (f"{name}_o",)})
@@ -345,12 +345,12 @@ class _Reader:
 def _depends(truth: str, number: int) -> bool:
     """Whether a truth table, the highest bit first, depends on an input."""
     bits = truth[::-1]
-    return any(bits[place] != bits[place ^ 1 << number] for place in range(len(bits)))
+    return any(bits[index] != bits[index ^ 1 << number] for index in range(len(bits)))
 
 
 def _sources(chip: Chip, bitmap: Bitmap) -> Mapping[int, _Source]:
     """The source of each net that a switch drives."""
-    found: dict[int, _Source] = {}
+    sources: dict[int, _Source] = {}
     configured = [tile for tile, rows in bitmap.tiles.items() if any("1" in row for row in rows)]
     for tile, net, bits, choices in chip.switches(configured):
         chosen = bitmap.read(tile, bits)
@@ -359,7 +359,7 @@ def _sources(chip: Chip, bitmap: Bitmap) -> Mapping[int, _Source]:
         source = dict(line.split() for line in choices.splitlines()).get(chosen)
         if source is None:
             raise CircuitError(f"the switch onto net {net} in tile {tile} has bits that mean nothing: {chosen}")
-        if net in found:
+        if net in sources:
             raise CircuitError(f"net {net} has two drivers, the second one in tile {tile}")
-        found[net] = _Source(int(source), tile)
-    return found
+        sources[net] = _Source(int(source), tile)
+    return sources

@@ -32,13 +32,13 @@ def inverse(wire: str) -> str:
 class Part:
     """A cell of nextpnr's netlist."""
 
-    def __init__(self, name: str, found: Any, rename: Callable[[str], str]) -> None:
-        self.name, self.kind = name, str(found["type"])
-        self.attributes = dict(found["attributes"])
+    def __init__(self, name: str, cell: Any, rename: Callable[[str], str]) -> None:
+        self.name, self.kind = name, str(cell["type"])
+        self.attributes = dict(cell["attributes"])
         # A text that could be a number ends with a space.
-        self.parameters = {key: value.rstrip() for key, value in found["parameters"].items()}
+        self.parameters = {key: value.rstrip() for key, value in cell["parameters"].items()}
         self.nets: dict[str, str] = {}
-        for port, bits in found["connections"].items():
+        for port, bits in cell["connections"].items():
             # A bus is one port here, its bits are ports of their own.
             names = [port] if len(bits) == 1 else [f"{port}{number}" for number in range(len(bits))]
             self.nets |= {name: f"n{bit}" for name, bit in zip(names, bits, strict=True)}
@@ -116,7 +116,7 @@ class Reader:
 
     def __init__(self, module: Mapping[str, Any], clock: str) -> None:
         self._alias: dict[str, str] = {}
-        self._parts = [self.part(name, found, self._follow) for name, found in module["cells"].items()]
+        self._parts = [self.part(name, cell, self._follow) for name, cell in module["cells"].items()]
         self._clock, self._clock_wire, self._source = clock, "", f"pin {clock}"
         self._inputs: dict[str, str] = {}
         self._outputs: dict[str, tuple[str, str]] = {}

@@ -68,10 +68,10 @@ class Checked:
         verdict = self.verdict
         what = "the netlist after routing" if self.file.endswith(".json") else "the bitstream"
         cells = ", ".join(f"{number:,} {model}" for model, number in self.circuit.census.items())
-        said = f"{verdict.rounds:,} {verdict.noun} passed" if self.passed else f"FAILED: {verdict.problem}"
+        outcome = f"{verdict.rounds:,} {verdict.noun} passed" if self.passed else f"FAILED: {verdict.problem}"
         return "\n".join(
             [
-                f"{self.board.name}: {said}",
+                f"{self.board.name}: {outcome}",
                 f"simulated: {self.file}, {what}, clocked by {self.circuit.clock.source}",
                 f"cells: {cells}",
                 f"{verdict.cycles:,} cycles in {self.seconds[1]:.1f} s, after {self.seconds[0]:.1f} s to prepare them",
@@ -156,7 +156,7 @@ def _multiply(pins: CircuitPins, products: int, *, clock: int, baud: int) -> tup
     """Multiply random matrices by a build's system, at its UART; the cycles that it takes, and the failure."""
     link = PinLink(pins, clock=clock, baud=baud)
     try:
-        found = check_products(Host(link, tries=_TRIES), products)
+        result = check_products(Host(link, tries=_TRIES), products)
     except (BoardError, ValueError) as error:
         return link.cycles, str(error)
-    return link.cycles, "" if found.right else f"{found.wrong} of {found.words} words of results are wrong"
+    return link.cycles, "" if result.right else f"{result.wrong} of {result.words} words of results are wrong"

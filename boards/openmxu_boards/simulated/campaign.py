@@ -81,12 +81,12 @@ def _spoil(pins: Pins, done: Campaign, clock: int, baud: int, seed: int) -> None
 
     try:
         host = Host(link, tries=_TRIES)
-        found = check(host, _PRODUCTS, seed)
+        result = check(host, _PRODUCTS, seed)
     except BoardError:
         done.gave_up += 1
     else:
-        done.products += found.products
-        done.words += found.words
-        done.wrong += found.wrong
-        done.retries += found.retries
+        done.products += result.products
+        done.words += result.words
+        done.wrong += result.wrong
+        done.retries += result.retries
     done.counts += disturbance.counts

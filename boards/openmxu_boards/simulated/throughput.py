@@ -72,10 +72,10 @@ def measure(board: Board, side: int = SIDE, *, tell: Callable[[str], None] = lam
     config = replace(board.config, source=FP32, status=True)
     a, b = (vectors.matrix((side, side), "fp32", seed, kind="normal") for seed in (1, 2))
     start, sent, received = link.cycles, link.sent, link.received
-    given = stimulus(config, a, np.ascontiguousarray(b.T))
-    host.run(given)
-    busy = sum(len(tile.activations) for tile in given.tiles)
-    found = Throughput(
+    inputs = stimulus(config, a, np.ascontiguousarray(b.T))
+    host.run(inputs)
+    busy = sum(len(tile.activations) for tile in inputs.tiles)
+    throughput = Throughput(
         side=side,
         clock=board.frequency,
         baud=board.baud,
@@ -85,4 +85,4 @@ def measure(board: Board, side: int = SIDE, *, tell: Callable[[str], None] = lam
         busy=busy,
     )
     host.close()
-    return found
+    return throughput

@@ -154,16 +154,16 @@ class Simulation:
     def play(self, driven: str, levels: Levels, watched: str) -> Levels:
         """Drive an input pin with a level for each cycle."""
         bit, seen = _find(self._inputs, driven, "pin to drive"), _find(self._outputs, watched, "pin to watch")
-        given = np.ascontiguousarray(levels, dtype=np.uint8)
-        found = np.empty_like(given)
+        inputs = np.ascontiguousarray(levels, dtype=np.uint8)
+        outputs = np.empty_like(inputs)
         self._program._play(  # type: ignore[attr-defined]
-            self._handle, self._driven & ~bit, bit, seen, given.ctypes.data, found.ctypes.data, len(given)
+            self._handle, self._driven & ~bit, bit, seen, inputs.ctypes.data, outputs.ctypes.data, len(inputs)
         )
         self._check()
-        if len(given):
-            self.drive(driven, int(given[-1]))
-        self.cycles += len(given)
-        return found
+        if len(inputs):
+            self.drive(driven, int(inputs[-1]))
+        self.cycles += len(inputs)
+        return outputs
 
     def _check(self) -> None:
         if error := self._program._error(self._handle):  # type: ignore[attr-defined]
@@ -205,8 +205,8 @@ def _build(verilog: Mapping[str, str], compiler: Sequence[str], verilator: Path,
             environment=os.environ | {"VERILATOR_ROOT": str(verilator)},
         )
         if done.code:
-            said = [line for line in done.errors.splitlines() if line.startswith("%")]
-            raise VerilogError(f"Verilator finds fault with the circuit: {said[0] if said else done.code}")
+            errors = [line for line in done.errors.splitlines() if line.startswith("%")]
+            raise VerilogError(f"Verilator finds fault with the circuit: {errors[0] if errors else done.code}")
         made, include = work / "made", verilator / "include"
         (made / "runtime.o").write_bytes(_runtime(compiler, include))
         # The code that only starts the simulation is large, and need not be fast.
@@ -242,8 +242,8 @@ def _compile(sources: Sequence[Path], compiler: Sequence[str], level: str, inclu
 def _call(command: Sequence[str], directory: Path) -> None:
     done = process.run(command, what="the C++ compiler", limit=_LIMIT, directory=directory)
     if done.code:
-        said = [line for line in done.errors.splitlines() if "error" in line]
-        raise RuntimeError(f"the C++ compiler failed: {said[0] if said else f'exit code {done.code}'}")
+        errors = [line for line in done.errors.splitlines() if "error" in line]
+        raise RuntimeError(f"the C++ compiler failed: {errors[0] if errors else f'exit code {done.code}'}")
 
 
 def is_available() -> bool:

@@ -90,7 +90,7 @@ class Controller(wiring.Component):
             m.d.sync += self._outcome.eq(Status.ADDRESS)
         with m.FSM():
             with m.State("IDLE"):
-                m.d.sync += [each.eq(0) for each in (self._count, self._prefixed, self._sent, self._index)]
+                m.d.sync += [signal.eq(0) for signal in (self._count, self._prefixed, self._sent, self._index)]
                 with m.If(self.i.valid):
                     m.next = "HEADER"
                 with m.Elif(damaged):
@@ -163,7 +163,7 @@ class Controller(wiring.Component):
         size = Mux(run, _TILE, Mux(self._command == Command.WEIGHTS, self._sizes[0], self._sizes[1]))
         size = Mux(self._prefixed, size, Mux(load | run, _ADDRESS, 2 * _ADDRESS))
         whole = self._count == size - 1
-        beat = [self._beat[-8 * each :] for each in self._sizes]
+        beat = [self._beat[-8 * width :] for width in self._sizes]
         m.d.comb += [
             machine.i_beat.eq(Mux(self._command == Command.WEIGHTS, beat[0], beat[1])),
             machine.i_address.eq(Mux(self._prefixed, self._address, self._arguments[-16:])),

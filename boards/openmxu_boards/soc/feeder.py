@@ -60,8 +60,8 @@ class Queue(wiring.Component):
         m = Module()
         full = Signal(2)
         fills, empties = Signal(name="fills"), Signal(name="empties")
-        given = Value.cast(self.i.payload)
-        places = [Signal(len(given), name=f"place_{number}") for number in range(2)]
+        payload = Value.cast(self.i.payload)
+        places = [Signal(len(payload), name=f"place_{number}") for number in range(2)]
         m.d.comb += [
             self.i.ready.eq(~full.all()),
             self.o.valid.eq(full.any()),
@@ -71,7 +71,7 @@ class Queue(wiring.Component):
             with m.If(self.o.ready & (empties == number)):
                 m.d.sync += full[number].eq(0)
             with m.If(~full[number]):
-                m.d.sync += place.eq(given)
+                m.d.sync += place.eq(payload)
             with m.If(self.i.valid & self.i.ready & (fills == number)):
                 m.d.sync += full[number].eq(1)
         m.d.sync += [

@@ -104,7 +104,7 @@ class FrameReceiver(wiring.Component):
         whole = (self._length == HEADER + _CHECK) & self._crc.match_detected & ~self._escaped
         behind = (self._written - _CHECK)[: len(committed)]
         m.d.comb += self._crc.start.eq(1)
-        m.d.sync += [each.eq(0) for each in (self._length, self._escaped, self._damaged)]
+        m.d.sync += [signal.eq(0) for signal in (self._length, self._escaped, self._damaged)]
         m.d.sync += self._written.eq(committed)
         with m.If(whole & ~self._damaged & ~self.i.payload.error):
             m.d.comb += [end.addr.eq(behind - 1), end.data.eq(1), end.en.eq(1)]

@@ -120,8 +120,8 @@ class Soc(wiring.Component):
 
 def _digest() -> str:
     """Digest of the sources of the hardware and of this package; empty where they cannot be read."""
-    found = digest_all(SOURCES)
-    return "" if found is None else hashlib.sha256(found.encode()).hexdigest()[:16]
+    digest = digest_all(SOURCES)
+    return "" if digest is None else hashlib.sha256(digest.encode()).hexdigest()[:16]
 
 
 class UartSoc(wiring.Component):
