@@ -8,13 +8,13 @@ import argparse
 from pathlib import Path
 
 import torch
-from onnx import helper, numpy_helper, save
 
 from openmxu.accelerator import Stop
 from openmxu.spec.accelerator import AcceleratorConfig
 from openmxu_sim.accelerator import Memories, run
 from openmxu_sim.accelerator.lowering import lower
 from openmxu_sim.accelerator.simulation import SimulatedAccelerator
+from openmxu_sim.onnx.runtime import helper, numpy_helper
 from openmxu_sim.onnx.to_layers import to_layers
 from openmxu_studies.training.data import SOURCES, digits
 
@@ -67,7 +67,8 @@ def export(network: torch.nn.Sequential, side: int, path: Path) -> None:
         for name, shape in (("image", [1, 1, side, side]), (value, [1, 10]))
     ]
     graph = helper.make_graph(nodes, "digits", shapes[:1], shapes[1:], constants)
-    save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    path.write_bytes(model.SerializeToString())
 
 
 def main() -> None:

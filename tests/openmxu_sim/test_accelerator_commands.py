@@ -50,7 +50,7 @@ def test_compile_and_run(folder: Path, capsys: pytest.CaptureFixture[str]) -> No
     assert main(["compile", "model.onnx", *_SIZE, "-o", "model.mxa"]) == 0
     shown = capsys.readouterr()
     assert "the host computes: Softmax shares: no operator of the accelerator" in shown.err
-    assert [line.split()[0] for line in shown.out.splitlines() if "%" in line] == ["first", "dense", "all"]
+    assert [line.split()[1] for line in shown.out.splitlines() if "%" in line] == ["first", "dense", "all"]
     assert main(["run", "model.mxa", "--input", "x.npz", "-o", "y.npz", "--check"]) == 0
     shown = capsys.readouterr()
     assert "0 of 32,768 words of the scratchpad differ from the definition." in shown.out
@@ -104,7 +104,7 @@ def test_a_program_that_stops(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Ca
         ("run x.npz --input x.npz", "MODEL must be a network that openmxu compile wrote, not x.npz: "),
         ("run model.onnx --input other.npz", "--input must have an array x, not z"),
         ("run model.onnx --input two.npz", "x must be one picture, 1 x C x H x W or 1 x K, not (2, 1, 4, 4)"),
-        ("run model.onnx --input large.npz", "x must have the shape (1, 4, 4), packed, not (1, 5, 4)"),
+        ("run model.onnx --input large.npz", "x must have the shape (1, 4, 4), not (1, 5, 4)"),
     ],
 )
 @pytest.mark.usefixtures("folder")

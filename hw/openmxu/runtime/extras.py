@@ -39,6 +39,6 @@ def extra_of(module: str) -> str:
 def study(module: str, option: str) -> ModuleType:
     """A module of ``openmxu_studies``, which is in no wheel; a :exc:`ValueError` names the option that needs it."""
     if find_spec("openmxu_studies") is None:
-        need = "OpenMXU's repository, where docs/studies is: clone it, and run make setup, or make setup-models"
+        need = "OpenMXU's repository, where docs/studies is: clone it, and run make setup-models"
         raise ValueError(f"{option} needs {need}")
     return import_module(f"openmxu_studies.{module}")

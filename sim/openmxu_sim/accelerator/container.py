@@ -96,14 +96,18 @@ def _checked(
 
 def _picture(fields: Mapping[str, Any]) -> Picture:
     numbers = {name: int(fields[name]) for name in ("base", "channels", "height", "width")}
-    kernel, stride, padding = fields["packing"]
+    kernel, stride, padding, line = fields["packing"]
     above, left, below, right = map(int, fields["border"])
-    packing = Packing(int(kernel), int(stride), (int(padding[0]), int(padding[1])))
+    packing = Packing(int(kernel), int(stride), (int(padding[0]), int(padding[1])), int(line))
     return Picture(**numbers, border=(above, left, below, right), packing=packing)
 
 
 def _lies_in(picture: Picture, config: AcceleratorConfig) -> bool:
     sizes = (picture.channels, picture.height, picture.width, *picture.packing[:2])
-    if min(sizes) < 1 or min(picture.base, *picture.border, *picture.packing.padding) < 0 or max(sizes) > config.rows:
+    if (
+        min(sizes) < 1
+        or min(picture.base, *picture.border, *picture.packing.padding, picture.packing.width) < 0
+        or max(sizes) > config.rows
+    ):
         return False
     return picture.base + -(-picture.channels // config.size) * picture.plane <= config.rows

@@ -35,6 +35,8 @@ class Packing(NamedTuple):
     kernel: int = 1
     stride: int = 1
     padding: tuple[int, int] = (0, 0)
+    width: int = 0
+    """Pixels of a line before they are packed; 0: as many as after."""
 
     def apply(self, values: Floats) -> Floats:
         """Return a picture (channels, y, x) with the channels of ``kernel`` pixels at each place."""
@@ -128,10 +130,11 @@ class Lowered:
     def put(self, name: str, values: Floats, scratchpad: Halves) -> None:
         """Write a picture (channels, y, x), rounded to bf16, into a scratchpad."""
         picture, size = self.pictures[name], self.config.size
-        values = picture.packing.apply(values)
-        shape = (picture.channels, picture.height, picture.width)
+        packing = picture.packing
+        shape = (picture.channels // packing.kernel, picture.height, packing.width or picture.width)
         if values.shape != shape:
-            raise ValueError(f"{name} must have the shape {shape}, packed, not {values.shape}")
+            raise ValueError(f"{name} must have the shape {shape}, not {values.shape}")
+        values = packing.apply(values)
         blocks = -(-picture.channels // size)
         padded = np.zeros((blocks * size, picture.height, picture.width), np.uint16)
         padded[: picture.channels] = golden.convert(golden.to_bits(values)).astype(np.uint16)
@@ -189,7 +192,7 @@ def _packed(
     if first is None or first.weight is None or first.source != source or first.kernel[1] * shape[0] > size:
         return layers, _PLAIN
     (above, left, below, right), weight = first.padding, first.weight
-    packing = Packing(first.kernel[1], first.stride[1], (left, right))
+    packing = Packing(first.kernel[1], first.stride[1], (left, right), shape[2])
     lines = weight.transpose(0, 3, 1, 2).reshape(len(weight), -1, first.kernel[0], 1)
     packed = replace(
         first, kernel=(first.kernel[0], 1), stride=(first.stride[0], 1), padding=(above, 0, below, 0), weight=lines

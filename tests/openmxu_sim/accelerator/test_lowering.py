@@ -120,5 +120,5 @@ def test_memories_that_are_too_small() -> None:
     with pytest.raises(ValueError, match=r"^weights must have at least \d+ rows for this network, not 100$"):
         lower(replace(_MACHINE, weights=100), (5, 7, 9), layers, "x")
     lowered = lower(_MACHINE, (5, 7, 9), layers, "x")
-    with pytest.raises(ValueError, match=r"^x must have the shape \(5, 7, 9\), packed, not \(5, 9, 7\)$"):
+    with pytest.raises(ValueError, match=r"^x must have the shape \(5, 7, 9\), not \(5, 9, 7\)$"):
         lowered.put("x", np.zeros((5, 9, 7), np.float32), np.zeros((1024, 4), np.uint16))

@@ -53,7 +53,7 @@ _NEIGHBOURS = ("all operands, on the synthesised gates", "mutants on the test be
 
 
 def _is_slow(check: Check) -> bool:
-    """Whether it takes ten seconds, or has a neighbour in every test run: left to `make slow`."""
+    """Whether it takes ten seconds, or has a neighbour in every test run: left to ``openmxu verify``."""
     return (
         check.group.startswith(_SLOW_GROUPS)
         or check.name.startswith(_SLOW)
@@ -62,11 +62,7 @@ def _is_slow(check: Check) -> bool:
 
 
 @pytest.mark.parametrize(
-    "check",
-    [
-        pytest.param(check, marks=[pytest.mark.slow] if _is_slow(check) else [], id=f"{check.group}: {check.name}")
-        for check in _QUICK
-    ],
+    "check", [pytest.param(check, id=f"{check.group}: {check.name}") for check in _QUICK if not _is_slow(check)]
 )
 def test_check(check: Check) -> None:
     outcome = check.run()

@@ -102,7 +102,7 @@ SEEDED_BUGS: Mapping[str, Bug] = {
         "multiply_add.i_a.eq(activation),\n            multiply_add.i_b.eq(active)",
         "multiply_add.i_b.eq(activation),\n            multiply_add.i_a.eq(active)",
     ),
-    "the first tile is added": Bug("accumulator", "Mux(control.add, kept, _NEGATIVE_ZERO)", "kept"),
+    "the first tile is added": Bug("accumulator", "Mux(control.add, kept, self._start(m))", "kept"),
     "a sum is written a place too far": Bug("accumulator", "new.addr.eq(write[:-1])", "new.addr.eq(write[:-1] + 1)"),
     "another mark clears NaN": Bug("accumulator", "control.clear_nan & is_nan", "control.last & is_nan"),
     "a refused result is dropped": Bug(
