@@ -54,7 +54,7 @@ def test_random_programs(count: int, machine: SimulatedAccelerator) -> None:
     [
         AcceleratorConfig(size=1, stages=1, depth=2, rows=16, weights=128),
         AcceleratorConfig(size=3, stages=4, depth=8, rows=64, weights=512),
-        slow(AcceleratorConfig(size=8, stages=6, depth=4, rows=64, weights=1024)),
+        slow(AcceleratorConfig(size=4, stages=6, depth=4, rows=64, weights=1024)),
     ],
 )
 def test_biases_of_many_tiles(config: AcceleratorConfig) -> None:
