@@ -58,19 +58,13 @@ def write_network(network: CompiledNetwork) -> bytes:
 
 
 def read_network(path: Path) -> CompiledNetwork:
-    """Read a ``.mxa`` file, and check its program.
-
-    Raises
-    ------
-    ValueError
-        The file is none, or its program is not one for the accelerator that it names.
-    """
+    """Read a ``.mxa`` file; a :exc:`ValueError` says what is wrong with it, or with its program."""
     arrays = read_arrays(path, "MODEL")
     try:
         facts = json.loads(arrays["facts"].tobytes())
         config = AcceleratorConfig(**facts["config"])
-        program = [Command.of_words(words.tolist()) for words in _checked(arrays, "program", np.uint32, (None, 16))]
-        weights = _checked(arrays, "weights", np.uint16, (None, config.size))
+        program = [Command.of_words(words.tolist()) for words in _checked(arrays, "program", np.uint32, 16)]
+        weights = _checked(arrays, "weights", np.uint16, config.size)
         pictures = {name: _picture(fields) for name, fields in facts["pictures"].items()}
         layers = [LayerReport(**{**layer, "commands": range(*layer["commands"])}) for layer in facts["layers"]]
         names = {name: str(facts[name]) for name in ("source", "result", "output")}
@@ -85,12 +79,10 @@ def read_network(path: Path) -> CompiledNetwork:
     return CompiledNetwork(lowered, **names, host=arrays["host"].tobytes(), flat=bool(facts["flat"]))
 
 
-def _checked(
-    arrays: Mapping[str, npt.NDArray[Any]], name: str, dtype: type, shape: tuple[int | None, int]
-) -> npt.NDArray[Any]:
+def _checked(arrays: Mapping[str, npt.NDArray[Any]], name: str, dtype: type, row: int) -> npt.NDArray[Any]:
     array = arrays[name]
-    if array.dtype != dtype or array.ndim != 2 or array.shape[1] != shape[1]:
-        raise ValueError(f"{name} must be rows of {shape[1]} in {np.dtype(dtype)}, not {array.dtype} {array.shape}")
+    if array.dtype != dtype or array.ndim != 2 or array.shape[1] != row:
+        raise ValueError(f"{name} must be rows of {row} in {np.dtype(dtype)}, not {array.dtype} {array.shape}")
     return array
 
 

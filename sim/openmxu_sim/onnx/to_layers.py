@@ -41,13 +41,7 @@ class Layers:
 
 
 def to_layers(model: "ModelProto | Path | str | bytes") -> Layers:
-    """Read a model, simplified by onnxruntime, up to the first node that the accelerator does not compute.
-
-    Raises
-    ------
-    ModelError
-        The model cannot be read, has several inputs or outputs, or sizes that are not fixed, or no layer.
-    """
+    """Read a model, simplified by onnxruntime, up to the first node that the accelerator does not compute."""
     return _Reader(optimised(load(model))).read()
 
 
