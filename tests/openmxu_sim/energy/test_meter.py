@@ -187,7 +187,10 @@ def test_what_is_no_layer(
 
 @pytest.mark.parametrize(
     ("part", "terms"),
-    [(MULTIPLIER, 1), (MULTIPLIER_TO_FP32, 1), (ADDER, 1), (CONVERTER, 1), *((PROCESSING_ELEMENT, n) for n in TERMS)],
+    [
+        *((part, 1) for part in (MULTIPLIER, MULTIPLIER_TO_FP32, ADDER, CONVERTER, PROCESSING_ELEMENT)),
+        *(slow(PROCESSING_ELEMENT, terms) for terms in TERMS if terms > 1),
+    ],
 )
 def test_a_wrong_bit_gives_no_figure(part: str, terms: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """A gate of another kind in the netlist."""
