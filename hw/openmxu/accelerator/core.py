@@ -37,7 +37,7 @@ class Accelerator(wiring.Component):
     """Runs programs of :mod:`openmxu.spec.commands` from memories on chip; ``load`` and ``store`` stop it.
 
     Cycles: a ``matmul`` of T tiles of m rows takes ``T · max(m, shortest_tile)`` cycles, if its weights are read
-    meanwhile. A command that waits for another one begins some ``config.unit.latency`` + 20 cycles after its last row.
+    meanwhile. A command that waits for another one begins ``config.unit.latency`` + 4 cycles after its last row.
 
     Parameters
     ----------
@@ -130,10 +130,10 @@ class Accelerator(wiring.Component):
 
     def _split_command(self, m: Module, fetch: Fetch, weights: WeightReader, feeder: Feeder, writer: Writer) -> None:
         """Give each engine its part of the command that begins, and stop all when one finds it wrong."""
-        matmul, pool = KINDS["matmul"], KINDS["pool"]
+        matmul = KINDS["matmul"]
         is_pool, field = Signal(), fetch.field
         m.d.comb += [
-            is_pool.eq(fetch.o_words[:4] == pool.code),
+            is_pool.eq(fetch.is_a("pool")),
             fetch.i_ready.eq(~feeder.o_busy & writer.o_ready),
             fetch.i_ready_weights.eq(~weights.o_busy),
             fetch.i_finished.eq(writer.o_done),
@@ -165,7 +165,7 @@ class Accelerator(wiring.Component):
     def _split_loops(self, m: Module, fetch: Fetch, weights: WeightReader, feeder: Feeder, writer: Writer) -> None:
         """Give each engine its levels: a matmul's names of them, or a pool's."""
         matmul, pool = KINDS["matmul"], KINDS["pool"]
-        is_pool = fetch.o_words[:4] == pool.code
+        is_pool = fetch.is_a("pool")
         trips = [fetch.field(place) for place in matmul.trips().values()]
         for level, place in enumerate(matmul.steps(1).values()):
             # A pool has a level less.

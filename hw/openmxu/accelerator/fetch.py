@@ -159,7 +159,7 @@ class Fetch(wiring.Component):
 
     def _check_fields(self, m: Module, is_bad: Value) -> Value:
         """Check what words alone do not show: flags that exclude one another, and sums that stay."""
-        is_matmul, is_pool, is_end = (self._is(name) for name in ("matmul", "pool", "end"))
+        is_matmul, is_pool, is_end = (self.is_a(name) for name in ("matmul", "pool", "end"))
         add, emit, bias, relu, clip, high = (
             self.field(KINDS["matmul"].fields[name]) for name in ("add", "emit", "bias", "relu", "clip", "high")
         )
@@ -179,18 +179,19 @@ class Fetch(wiring.Component):
 
     def _begin(self, m: Module, state: Value, word: Value, unfinished: Value, read: Value) -> None:
         """Hand the command to its engines, or end the program."""
-        without = ~self._is("matmul")
+        without = ~self.is_a("matmul")
         m.d.comb += self.o_begin_weights.eq(~without & ~read & self.i_ready_weights)
         m.d.sync += read.eq((read | self.o_begin_weights) & ~self.o_begin)
         limit = self.field(COMMON["computes"])
         may = (limit == ANY) | (unfinished <= limit)
-        with m.If(self._is("end")), m.If(unfinished == 0):
+        with m.If(self.is_a("end")), m.If(unfinished == 0):
             m.d.sync += [state.eq(_State.IDLE), self.o_ended.eq(1), self.o_tag.eq(self.field(COMMON["tag"]))]
         with m.Elif(may & self.i_ready & (without | read | self.o_begin_weights)):
             m.d.comb += self.o_begin.eq(1)
             m.d.sync += [state.eq(_State.READ), word.eq(0), self.o_index.eq(self.o_index + 1)]
 
-    def _is(self, opcode: str) -> Value:
+    def is_a(self, opcode: str) -> Value:
+        """Whether ``o_words`` is such a command."""
         return self.o_words[:4] == KINDS[opcode].code
 
     def field(self, place: Field) -> Value:
