@@ -102,6 +102,14 @@ class Layer:
     added: str = ""
     """Name of a layer of the same size whose results are added before ReLU."""
 
+    def shape(self, source: tuple[int, int, int]) -> tuple[int, int, int]:
+        """The channels, lines and pixels of its results, from those that it reads."""
+        lines, pixels = (
+            (size + self.padding[axis] + self.padding[axis + 2] - self.kernel[axis]) // self.stride[axis] + 1
+            for axis, size in enumerate(source[1:])
+        )
+        return (source[0] if self.weight is None else len(self.weight)), lines, pixels
+
 
 @dataclass(frozen=True)
 class LayerReport:
@@ -201,16 +209,12 @@ def _packed(
 
 
 def _shape_of(layer: Layer, shapes: dict[str, tuple[int, int, int]]) -> tuple[int, int, int]:
-    channels, *sizes = shapes[layer.source]
+    channels, *_ = shapes[layer.source]
     if layer.weight is not None and layer.weight.shape[1:] != (channels, *layer.kernel):
         wrong = f"{layer.weight.shape[1]} of {layer.weight.shape[2:]}"
         raise ValueError(f"weights of {layer.name} must be for {channels} channels of {layer.kernel}, not {wrong}")
-    places = [
-        (size + layer.padding[axis] + layer.padding[axis + 2] - layer.kernel[axis]) // layer.stride[axis] + 1
-        for axis, size in enumerate(sizes)
-    ]
-    shape = (channels if layer.weight is None else len(layer.weight), places[0], places[1])
-    if min(places) < 1:
+    shape = layer.shape(shapes[layer.source])
+    if min(shape) < 1:
         raise ValueError(f"kernel of {layer.name} must be at most as large as its padded picture, not {layer.kernel}")
     if layer.added and shapes[layer.added] != shape:
         raise ValueError(f"{layer.added} must have the shape {shape} of {layer.name}, not {shapes[layer.added]}")

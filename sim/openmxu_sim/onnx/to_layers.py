@@ -56,7 +56,8 @@ class _Reader:
         if len(inputs) != 1 or len(graph.output) != 1:
             counts = f"{len(inputs)} and {len(graph.output)}"
             raise ModelError(f"model must have one input and one output for the accelerator, not {counts}")
-        sizes = [dim.dim_value if dim.HasField("dim_value") else dim.dim_param or "?" for dim in _dims(inputs[0])]
+        dims = inputs[0].type.tensor_type.shape.dim
+        sizes = [dim.dim_value if dim.HasField("dim_value") else dim.dim_param or "?" for dim in dims]
         if not all(isinstance(size, int) and size > 0 for size in sizes) or len(sizes) not in (2, 4) or sizes[0] != 1:
             shape = " x ".join(map(str, sizes))
             raise ModelError(f"input {inputs[0].name} must have fixed sizes, 1 x C x H x W or 1 x K, not {shape}")
@@ -141,6 +142,12 @@ class _Reader:
             raise _HostError(f"{name} is no constant")
         return self._constants.get(name)
 
+    def _name(self, node: NodeProto) -> str:
+        """The node's name, or one of its output, where no layer and no input has it."""
+        taken = {self._found.source, *(layer.name for layer in self._found.layers)}
+        names = node.name, node.output[0], f"{node.op_type} {node.output[0]}"
+        return next(name for name in names if name and name not in taken)
+
     def _convolve(self, node: NodeProto, attributes: dict[str, Any]) -> None:
         weight = self._constant(node, 1)
         source, shape, flat = self._tensors[node.input[0]]
@@ -148,7 +155,7 @@ class _Reader:
             raise _HostError("it is no convolution of a picture, of one group, without dilation")
         _check_padding(attributes)
         layer = Layer(
-            node.name or node.output[0],
+            self._name(node),
             source,
             tuple(weight.shape[2:]),
             tuple(attributes.get("strides", (1, 1))),
@@ -156,7 +163,7 @@ class _Reader:
             np.asarray(weight, np.float32),
             self._bias(self._constant(node, 2)),
         )
-        self._append(node, layer, _places(layer, shape, len(weight)))
+        self._append(node, layer, layer.shape(shape))
 
     def _pool(self, node: NodeProto, attributes: dict[str, Any]) -> None:
         source, shape, flat = self._tensors[node.input[0]]
@@ -168,8 +175,8 @@ class _Reader:
             raise _HostError("its border of zeros may be larger than numbers that are not behind ReLU")
         _check_padding(attributes)
         strides = tuple(attributes.get("strides", (1, 1)))
-        layer = Layer(node.name or node.output[0], source, kernel, strides, pads)
-        self._append(node, layer, _places(layer, shape, shape[0]))
+        layer = Layer(self._name(node), source, kernel, strides, pads)
+        self._append(node, layer, layer.shape(shape))
 
     def _dense(self, node: NodeProto, attributes: dict[str, Any]) -> None:
         source, shape, flat = self._tensors[node.input[0]]
@@ -180,9 +187,9 @@ class _Reader:
             raise _HostError("alpha and beta must be 1, and transA 0")
         matrix = np.asarray(weight if attributes.get("transB", 0) else weight.T, np.float32)
         bias = self._bias(self._constant(node, 2), len(matrix))
-        name = node.name or node.output[0]
+        name = self._name(node)
         layer = Layer(name, source, shape[1:], weight=matrix.reshape(-1, *shape), bias=bias)
-        self._append(node, layer, (len(matrix), 1, 1), flat=True)
+        self._append(node, layer, layer.shape(shape), flat=True)
 
     def _bias(self, bias: Any, count: int = 0) -> Any:
         if bias is None:
@@ -239,21 +246,9 @@ class _Reader:
         self._tensors[node.output[0]] = self._tensors[node.input[0]]
 
 
-def _dims(value: Any) -> Any:
-    return value.type.tensor_type.shape.dim
-
-
 def _check_padding(attributes: dict[str, Any]) -> None:
     if attributes.get("auto_pad", b"NOTSET") not in (b"NOTSET", b"VALID"):
         raise _HostError("its padding must be given in numbers")
-
-
-def _places(layer: Layer, shape: _Shape, channels: int) -> _Shape:
-    lines, pixels = (
-        (size + layer.padding[axis] + layer.padding[axis + 2] - layer.kernel[axis]) // layer.stride[axis] + 1
-        for axis, size in enumerate(shape[1:])
-    )
-    return channels, lines, pixels
 
 
 _HANDLERS: dict[str, Callable[[_Reader, NodeProto, dict[str, Any]], None]] = {

@@ -93,6 +93,16 @@ def test_a_network() -> None:
     assert found.reasons == []
 
 
+@pytest.mark.parametrize("name", ["x", "c2"])
+def test_a_node_with_the_name_of_a_tensor(name: str) -> None:
+    """Of the input, or of what a node without a name computes."""
+    model = _model(_NODES, _CONSTANTS)
+    model.graph.node[0].name = name
+    image = _integers(1, 2, 8, 8, least=-2, most=2)
+    _, values = _computed(model, image)
+    assert (values == Session(model).run({"x": image})["y"]).all()
+
+
 def test_the_host_computes_the_rest() -> None:
     nodes = [*_NODES[:-1], _node("Add", ["m", "b4"], ["s"]), _node("Softmax", ["s"], ["p"]), _node("Neg", ["p"], ["y"])]
     model = _model(nodes, _CONSTANTS)
