@@ -10,6 +10,8 @@ import pytest
 from ...conftest import slow
 from .bare import FORM, SMALL, damage, export, make, needs
 
+pytestmark = pytest.mark.usefixtures("fewer_beats")
+
 _CASES = {"streams": SMALL, "axi": f"{SMALL} --bus axi --splitter --clock-enable", "form": FORM}
 
 

@@ -9,8 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from openmxu_sim.exported import verilog
+from openmxu_sim.exported.beats import make_beats
+
 from ...conftest import slow
 from .bare import BROKEN, FASTER, FORM, SMALL, damage, environment, export, flip, make, needs, passed
+
+pytestmark = pytest.mark.usefixtures("fewer_beats")
 
 _CASES = {
     "streams": SMALL,
@@ -22,7 +27,7 @@ _CASES = {
 
 
 @pytest.fixture(scope="module")
-def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def exported(fewer_beats: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A small unit with its bench, compiled by Icarus Verilog; to be copied."""
     needs("icarus")
     where = tmp_path_factory.mktemp("exported") / "unit"
@@ -61,7 +66,11 @@ def test_pauses(unit: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("what", BROKEN)
-def test_a_broken_line_fails(what: str, unit: Path) -> None:
+def test_a_broken_line_fails(what: str, unit: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if what == "NaN at the edge":  # few beats have one
+        monkeypatch.setattr(verilog, "make_beats", make_beats)
+        shutil.rmtree(unit)
+        export(unit, SMALL)
     damage(unit / "mxu.v", what)
     done = make(unit, "icarus")
     assert done.returncode == 2
