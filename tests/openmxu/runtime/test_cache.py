@@ -208,14 +208,16 @@ print(place)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("command", "made"), [("verilog pe -o pe.v", "pe.v"), ("area --quick -o r", "r/report.html")])
-def test_commands_without_a_home(command: str, made: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("command", "made", "notes"), [("verilog pe -o pe.v", "pe.v", 1), ("roofline --plot r.svg", "r.svg", 0)]
+)
+def test_commands_without_a_home(command: str, made: str, notes: int, tmp_path: Path) -> None:
     """Each tool has its own idea of what to do without a cache."""
     variables = {name: value for name, value in os.environ.items() if name != "XDG_CACHE_HOME"} | {"HOME": "/proc"}
     words = [sys.executable, "-m", "openmxu", *command.split()]
     done = subprocess.run(words, cwd=tmp_path, env=variables, capture_output=True, text=True, check=False)
     assert (done.returncode, "Traceback" in done.stderr) == (0, False)
-    assert done.stderr.count("cache cannot be used (/proc/.cache: ") == 1
+    assert done.stderr.count("cache cannot be used (/proc/.cache: ") == notes
     assert (tmp_path / made).stat().st_size > 0
 
 
