@@ -54,9 +54,19 @@ def _speed() -> str:
     return _age(report.tools, "bench") + speed.to_markdown(report)
 
 
+VERIFIED = ("arithmetic", "unit", "engines", "mutants")
+"""Parts of the record of `make verify`, each run by itself, in less than an hour."""
+
+
+def _verified() -> list[Evidence]:
+    """Each part of the thorough run."""
+    return [_evidence(f"verification-{part}.json", f"verify-{part}", thorough=True) for part in VERIFIED]
+
+
 def _verification() -> str:
-    evidence = _evidence("verification.json", "verify", thorough=True)
-    return _age(evidence.tools, "verify") + to_markdown(evidence)
+    parts = _verified()
+    ages = {part: _age(evidence.tools, f"verify-{part}") for part, evidence in zip(VERIFIED, parts, strict=True)}
+    return "".join(ages.values()) + to_markdown(*parts)
 
 
 _ENGINES = {
@@ -101,7 +111,7 @@ def _readme() -> str:
 
 def _index() -> str:
     """The figures that matter most, one of each kind."""
-    evidence = _evidence("verification.json", "verify", thorough=True)
+    verified = _verified()
     report = speed.Report.of_json(_read("speed.json"))
     full, rows = report.find("compiled", 128), report.find(ROW_ENGINE, 128)
     assert full is not None, "a full run has it"
@@ -113,7 +123,7 @@ def _index() -> str:
     )
     assert area is not None, "the headline page has it"
     assert energy is not None, "the headline page has it"
-    total, holds = len(evidence.rows), evidence.count(HOLDS)
+    total, holds = sum(len(part.rows) for part in verified), sum(part.count(HOLDS) for part in verified)
     still_open = f"; {total - holds} open" if holds < total else ""
     lines = [
         "| | | |",
@@ -292,7 +302,7 @@ _MORE: Mapping[str, Sequence[tuple[re.Pattern[str], Callable[[], str]]]] = {
 """More records of a page, each between marks of its own."""
 
 
-LONG = {"peers.md": "peers.json", "verification.md": "verification.json"}
+LONG = {"peers.md": "`peers.json`", "verification.md": "the four files `verification-*.json`"}
 """Pages of thousands of words: the repository has how their records begin, the built documentation all of them."""
 
 
@@ -302,7 +312,7 @@ def _opening(page: str) -> str:
     sections = re.findall(r"^#+ (.*)", text, re.MULTILINE)
     rest = f"{len(text.splitlines())} lines in {len(sections)} sections"
     begin = text.partition("\n#")[0].strip()
-    return f"{begin}\n\nThe whole record, {rest}, is on this page of what `make docs` builds from `{LONG[page]}`."
+    return f"{begin}\n\nThe whole record, {rest}, is on this page of what `make docs` builds from {LONG[page]}."
 
 
 def written(page: str, *, whole: bool = False) -> str:

@@ -85,7 +85,11 @@ def add_verify(commands: Any) -> None:
         "lost results, hangs and leftovers: 20 minutes on two cores",
     )
     parser.add_argument(
-        "--only", default="", metavar="TEXT", help="run only the checks whose group or name contains TEXT"
+        "--only",
+        action="append",
+        default=[],
+        metavar="TEXT",
+        help="run only the checks whose group or name contains TEXT; repeatable, for those that contain one of several",
     )
     parser.add_argument(
         "--jobs",

@@ -5,13 +5,14 @@ import importlib.metadata
 import json
 import os
 import platform
+import shlex
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import as_completed
 from dataclasses import asdict, dataclass, field
 from functools import partial
-from itertools import groupby
+from itertools import chain, groupby
 from operator import attrgetter
 from typing import Any
 
@@ -71,6 +72,8 @@ class Evidence:
     """Rows, in the order of the checks."""
     resumed: int = 0
     """Number of rows that come from an earlier run, which was interrupted."""
+    only: tuple[str, ...] = ()
+    """Texts of which each check's group or name contains one; none: all checks were run."""
 
     def count(self, status: str) -> int:
         """Return the number of rows with this status."""
@@ -84,7 +87,9 @@ class Evidence:
     def of_json(cls, text: str) -> "Evidence":
         """Return the evidence that :meth:`to_json` wrote."""
         fields = json.loads(text)
-        return cls(**fields | {"rows": tuple(Row(**row) for row in fields["rows"])})
+        return cls(
+            **fields | {"rows": tuple(Row(**row) for row in fields["rows"]), "only": tuple(fields.get("only", ()))}
+        )
 
 
 def tools(*, thorough: bool, progress: Callable[[str], None] | None = None) -> dict[str, str]:
@@ -118,7 +123,7 @@ def verify(
     *,
     thorough: bool = False,
     faults: bool = False,
-    only: str = "",
+    only: Sequence[str] = (),
     jobs: int | None = None,
     resume: bool = False,
     note: Callable[[str], None] | None = None,
@@ -126,9 +131,11 @@ def verify(
 ) -> Evidence:
     """Run the checks, each in a process of its own."""
     known = checks(thorough=thorough, faults=faults)
-    chosen = {key: check for key, check in known.items() if only in f"{key[0]}: {key[1]}"}
-    if not chosen:
-        raise ValueError(f"no check has {only!r} in its group or name")
+    for text in only:
+        if not any(text in f"{group}: {name}" for group, name in known):
+            raise ValueError(f"no check has {text!r} in its group or name")
+    named = {key for key in known if any(text in f"{key[0]}: {key[1]}" for text in only)}
+    chosen = {key: check for key, check in known.items() if not only or key in named}
     versions = tools(thorough=thorough, progress=note)
     start = time.monotonic()
     others = {name: version for name, version in versions.items() if name not in provenance()}
@@ -150,9 +157,8 @@ def verify(
             if progress is not None:
                 progress(len(rows), len(chosen))
     today = datetime.datetime.now(tz=datetime.UTC).date().isoformat()
-    return Evidence(
-        today, thorough, time.monotonic() - start, machine_name(), versions, tuple(rows[key] for key in chosen), resumed
-    )
+    seconds, found = time.monotonic() - start, tuple(rows[key] for key in chosen)
+    return Evidence(today, thorough, seconds, machine_name(), versions, found, resumed, tuple(only))
 
 
 def _alone(check: Check, *, thorough: bool, faults: bool) -> Row:
@@ -228,18 +234,15 @@ def _worked() -> float:
     return sum(os.times()[:4])
 
 
-def to_markdown(evidence: Evidence) -> str:
-    """Return the evidence as tables, one for each group."""
-    statuses = f"{evidence.count(HOLDS)} hold, {evidence.count(FAILED)} failed, {evidence.count(OPEN)} open"
-    statuses += f", {evidence.count(NOT_RUN)} not run" * (evidence.count(NOT_RUN) > 0)
-    command = "openmxu verify --thorough" if evidence.thorough else "openmxu verify"
-    lines = [
-        f"`{command}`, {evidence.date}, {evidence.machine}: {len(evidence.rows)} checks in "
-        f"{sum(row.seconds for row in evidence.rows) / 60:.0f} minutes together, {statuses}.{_resumed(evidence)}",
-        "",
-    ]
-    lines += [f"- {tool_version(name, version)}" for name, version in evidence.tools.items()]
-    for group, rows in groupby(sorted(evidence.rows, key=_position(evidence)), key=attrgetter("group")):
+def to_markdown(*parts: Evidence) -> str:
+    """Return the evidence of one run, or of several that had different checks, as tables, one for each group."""
+    lines: list[str] = []
+    for number, part in enumerate(parts):
+        lines += [_summary(part), ""]
+        if number + 1 == len(parts) or parts[number + 1].tools != part.tools:
+            lines += [*(f"- {tool_version(name, version)}" for name, version in part.tools.items()), ""]
+    lines.pop()
+    for group, rows in groupby(chain(*(sorted(part.rows, key=_position(part)) for part in parts)), attrgetter("group")):
         lines += [
             "",
             f"## {group[0].upper()}{group[1:]}",
@@ -249,6 +252,18 @@ def to_markdown(evidence: Evidence) -> str:
         ]
         lines += list(_cells(rows))
     return "\n".join([*lines, ""])
+
+
+def _summary(evidence: Evidence) -> str:
+    """Return a sentence about a run."""
+    statuses = f"{evidence.count(HOLDS)} hold, {evidence.count(FAILED)} failed, {evidence.count(OPEN)} open"
+    statuses += f", {evidence.count(NOT_RUN)} not run" * (evidence.count(NOT_RUN) > 0)
+    command = "openmxu verify" + " --thorough" * evidence.thorough
+    command += "".join(f" --only {shlex.quote(text)}" for text in evidence.only)
+    return (
+        f"`{command}`, {evidence.date}, {evidence.machine}: {len(evidence.rows)} checks in "
+        f"{sum(row.seconds for row in evidence.rows) / 60:.0f} minutes together, {statuses}.{_resumed(evidence)}"
+    )
 
 
 def _resumed(evidence: Evidence) -> str:

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from importlib.metadata import PackageNotFoundError
 from typing import Any
@@ -130,6 +130,24 @@ def test_markdown() -> None:
     assert "| open: gave up; at once |" in text
 
 
+def test_parts(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
+    """Checks that have one of several texts in their names; tools are shown once where they are the same."""
+    made = {("group", name): Check("group", name, "", partial(Outcome, HOLDS)) for name in ("ab", "bc", "cd", "de")}
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(evidence, "checks", lambda thorough, faults: made)
+    monkeypatch.setattr(evidence, "tools", lambda thorough, progress: {"Python": "3"})
+    monkeypatch.setattr(evidence.process, "call", lambda _, *given, what, limit: asdict(evidence._run(*given)))
+    first, second = (evidence.verify(jobs=1, only=only) for only in (["b", "c"], ["e"]))
+    assert [row.name for row in first.rows] == ["ab", "bc", "cd"]
+    assert [row.name for row in second.rows] == ["de"]
+    assert Evidence.of_json(first.to_json()) == first
+    text = to_markdown(first, second)
+    assert re.findall("^`(.*?)`", text, re.M) == ["openmxu verify --only b --only c", "openmxu verify --only e"]
+    assert (text.count("- Python 3\n"), text.count("## Group"), text.count("| de |")) == (1, 1, 1)
+    other = replace(second, tools={"Python": "4"})
+    assert re.findall("^- (.*)", to_markdown(first, other), re.M) == ["Python 3", "Python 4"]
+
+
 @needs_compiler
 def test_command(tmp_path: Any, capsys: pytest.CaptureFixture[str]) -> None:
     """A check that is run in a process of its own, shown and recorded."""
@@ -224,7 +242,7 @@ def test_everything_that_is_missing_is_named(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--only", "wombat"], "no check has 'wombat' in its group or name"),
+        (["--only", "proof", "--only", "wombat"], "no check has 'wombat' in its group or name"),
         (["--jobs", "0"], "jobs must be an integer from 1 to 1024, not 0"),
         (["--json", "/no/such/folder/file"], "output /no/such/folder/file cannot be written: No such file"),
     ],
