@@ -12,7 +12,7 @@ from openmxu.arith import DotProductAdd
 from openmxu.spec.formats import BF16, FP32, FloatFormat
 from openmxu.spec.forms import AREA, FPGA, SPEED
 from openmxu_sim import golden
-from openmxu_sim.netlist.bitslice import LANES, Gates
+from openmxu_sim.netlist.bitslice import BLOCK, Gates
 from openmxu_sim.operands import vectors
 from openmxu_sim.verify.exhaustion import apart
 
@@ -94,8 +94,8 @@ def test_small_integers() -> None:
 def test_pipelines(stages: int) -> None:
     """The sum comes in when the products are there; a block of operands passes in each cycle."""
     dut = DotProductAdd(BF16, terms=4, stages=stages)
-    c, a, b = drawn("bf16", "fp32", 4, 8 * LANES, seed=stages)
-    later = (dut.latency - dut.addend_latency) * LANES
+    c, a, b = drawn("bf16", "fp32", 4, 8 * BLOCK, seed=stages)
+    later = (dut.latency - dut.addend_latency) * BLOCK
     none = np.zeros((later, 4), dtype=np.uint32)
     operands = *np.concatenate([a, none]).T, *np.concatenate([b, none]).T, np.concatenate([none[:, 0], c])
     got = _gates("bf16", "fp32", 4, stages)(*operands)[: len(c)]
