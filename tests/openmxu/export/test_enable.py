@@ -87,14 +87,13 @@ def side_by_side(
 
 
 @_needs_icarus
-@pytest.mark.parametrize("memories", [slow("inline"), "wrapped"])
 @pytest.mark.parametrize(
-    "options",
+    ("options", "memories"),
     [
-        {},
-        slow({"bus": "axi"}),
-        slow({"splitter": True, "status": True, "columns": 2}),
-        slow({"stages": 6, "subnormals": "ieee"}),
+        ({}, "wrapped"),
+        slow({"bus": "axi"}, "inline"),
+        slow({"splitter": True, "status": True, "columns": 2}, "wrapped"),
+        slow({"stages": 6, "subnormals": "ieee"}, "inline"),
     ],
     ids=["plain", "axi", "options", "pipelined"],
 )
