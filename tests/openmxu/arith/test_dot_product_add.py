@@ -12,7 +12,7 @@ from openmxu.arith import DotProductAdd
 from openmxu.spec.formats import BF16, FP32, FloatFormat
 from openmxu.spec.forms import AREA, FPGA, SPEED
 from openmxu_sim import golden
-from openmxu_sim.netlist.bitslice import LANES, Gates
+from openmxu_sim.netlist.bitslice import BLOCK, Gates
 from openmxu_sim.operands import vectors
 from openmxu_sim.verify.exhaustion import apart
 
@@ -45,7 +45,6 @@ def _check(operand: str, result: str, terms: int, c: Bits, a: Bits, b: Bits, for
             pytest.param(*case, marks=pytest.mark.slow)
             for case in [
                 ("bf16", "fp32", 8),
-                ("fp8_e4m3", "fp32", 8),
                 ("fp16", "fp32", 4),
                 ("tf32", "fp32", 2),
                 ("fp32", "fp32", 2),  # products are wider than the window
@@ -60,11 +59,17 @@ def test_any_operands(operand: str, result: str, terms: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("form", "operand", "terms"),
-    [slow(SPEED, "bf16", 4), (FPGA, "bf16", 4), slow(SPEED, "fp16", 8), slow(FPGA, "fp16", 8)],
+    ("form", "operand", "result", "terms"),
+    [
+        slow(SPEED, "bf16", "fp32", 4),
+        (FPGA, "bf16", "fp32", 4),
+        slow(SPEED, "fp16", "fp32", 2),
+        slow(SPEED, "e8f1", "bf16", 8),
+        slow(FPGA, "e8f1", "bf16", 8),
+    ],
 )
-def test_other_forms(form: str, operand: str, terms: int) -> None:
-    _check(operand, "fp32", terms, *drawn(operand, "fp32", terms, 40_000, seed=terms), form)
+def test_other_forms(form: str, operand: str, result: str, terms: int) -> None:
+    _check(operand, result, terms, *drawn(operand, result, terms, 40_000, seed=terms), form)
 
 
 @pytest.mark.parametrize("result", ["e4f3", pytest.param("e3f5", marks=pytest.mark.slow)])
@@ -84,7 +89,7 @@ def test_small_integers() -> None:
     whole = rng.integers(-64, 65, size=(9, 20_000)).astype(np.float32)
     whole[:, 0] = [0, -1, 24, 32, 0, 1, 1, 1, 0]
     bits = golden.to_bits(whole) >> 16
-    got = _gates("bf16", "fp32", 4)(*bits[1:5], *bits[5:], bits[0] << 16)
+    got = _gates("bf16", "fp32", 4, form=AREA)(*bits[1:5], *bits[5:], bits[0] << 16)
     same_bits(got, golden.to_bits(whole[0] + (whole[1:5] * whole[5:]).sum(axis=0)), *bits, operand="bf16")
     assert golden.from_bits(got[:1]) == 55
 
@@ -93,12 +98,12 @@ def test_small_integers() -> None:
 @pytest.mark.parametrize("stages", range(1, 8))
 def test_pipelines(stages: int) -> None:
     """The sum comes in when the products are there; a block of operands passes in each cycle."""
-    dut = DotProductAdd(BF16, terms=4, stages=stages)
-    c, a, b = drawn("bf16", "fp32", 4, 8 * LANES, seed=stages)
-    later = (dut.latency - dut.addend_latency) * LANES
-    none = np.zeros((later, 4), dtype=np.uint32)
+    dut = DotProductAdd(BF16, terms=2, stages=stages)
+    c, a, b = drawn("bf16", "fp32", 2, 8 * BLOCK, seed=stages)
+    later = (dut.latency - dut.addend_latency) * BLOCK
+    none = np.zeros((later, 2), dtype=np.uint32)
     operands = *np.concatenate([a, none]).T, *np.concatenate([b, none]).T, np.concatenate([none[:, 0], c])
-    got = _gates("bf16", "fp32", 4, stages)(*operands)[: len(c)]
+    got = _gates("bf16", "fp32", 2, stages)(*operands)[: len(c)]
     same_bits(got, golden.dot_product_add(c, a, b), c, *a.T, *b.T, operand="", note=f"{stages} stages")
 
 

@@ -1,6 +1,5 @@
 """The model against the definition, bit for bit."""
 
-import math
 from concurrent.futures import ThreadPoolExecutor
 from itertools import product
 from typing import Any
@@ -134,7 +133,8 @@ def test_narrow_sums_at_the_ends_of_their_range(accumulate: str, subnormals: str
     fmt = golden.find_format(accumulate)
     many = 1 << min(fmt.fraction_width + 2, 9)
     step = 2.0**-fmt.fraction_width
-    for exponent in range(fmt.min_exponent - 4, fmt.max_exponent + 2):
+    least, most = fmt.min_exponent - 4, fmt.max_exponent + 2
+    for exponent in sorted({*range(least, min(least + 16, most)), *range(max(most - 16, least), most)}):
         left = np.float32(2.0 ** (exponent // 2)), np.float32(2.0 ** (exponent - exponent // 2))
         growing = np.full((1, many), np.float32(1.9375) * left[0]), np.full((many, 1), left[1])
         cancelling = np.float32([[1 + step, -1, 1]]) * left[0], np.full((3, 1), left[1])
@@ -232,9 +232,8 @@ def test_a_product_just_below_the_smallest_normal_number(subnormals: str) -> Non
 @pytest.mark.parametrize(
     ("precision", "size"),
     [
-        slow(precision, size) if precision != "default" and math.prod(size) > 1000 else (precision, size)
-        for precision in ("default", "high", "highest")
-        for size in ((3, 5, 7, 9), (70, 32, 40, 33), (2, 130, 130, 260), (3, 1, 200, 1))
+        *(("default", size) for size in ((70, 32, 40, 33), (2, 130, 130, 260))),
+        *product(("default", "high", "highest"), ((3, 5, 7, 9), (3, 1, 200, 1))),
     ],
 )
 def test_several_products(precision: str, size: tuple[int, int, int, int]) -> None:

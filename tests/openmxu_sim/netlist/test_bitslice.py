@@ -1,4 +1,4 @@
-"""Netlists as machine code compute what Amaranth's simulator and golden do; others are refused."""
+"""Netlists as functions compute what Amaranth's simulator and golden do; others are refused."""
 
 import sys
 from typing import Any
@@ -11,14 +11,14 @@ from openmxu.spec.formats import FP16
 from openmxu.yosys.netlist import Cell, Netlist
 from openmxu_sim import golden
 from openmxu_sim.netlist import native
-from openmxu_sim.netlist.bitslice import LANES, Gates, bit_slices
+from openmxu_sim.netlist.bitslice import BLOCK, Gates, bit_slices
 from openmxu_sim.operands import vectors
 
 from ...bits import same_bits
 
 
 @pytest.mark.parametrize("stages", [0, 2])
-@pytest.mark.parametrize("count", [1, LANES - 1, LANES + 1])
+@pytest.mark.parametrize("count", [1, BLOCK - 1, BLOCK + 1])
 def test_sums(stages: int, count: int) -> None:
     a, b = vectors.pairs("fp16", count, seed=5)
     adder = Gates(gates(Adder(FP16, stages=stages)), ["i_a", "i_b"], latency=stages)
