@@ -12,6 +12,7 @@ from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
 from openmxu.spec.config import MxuConfig
+from openmxu.spec.integers import check_integer
 from openmxu.unit.accumulator import ResultBeat
 from openmxu.unit.edge import ActivationBeat, WeightBeat
 from openmxu.unit.mxu import Mxu
@@ -280,8 +281,8 @@ class SelfTest(wiring.Component):
     ) -> None:
         self.config = config
         self.contents = program(config) if contents is None else contents
-        self.blink = _check_integer(blink, "blink", 0)
-        self.patience = _check_integer(patience, "patience", 1)
+        self.blink = check_integer("blink", blink, 0)
+        self.patience = check_integer("patience", patience, 1)
         super().__init__({"pass_": Out(1), "fail": Out(1), "heartbeat": Out(1)})
 
     def elaborate(self, platform: object) -> Module:
@@ -326,15 +327,3 @@ class SelfTest(wiring.Component):
             m.d.sync += self.fail.eq(1)
         m.d.comb += [self.pass_.eq(finished & ~self.fail), self.heartbeat.eq(rounds[-1])]
         return m
-
-
-def _check_integer(value: int, noun: str, lowest: int) -> int:
-    """Accept an integer parameter."""
-    domain = f"{noun} must be an integer >= {lowest}, not {value!r}"
-    try:
-        value = operator.index(value)
-    except TypeError:
-        raise TypeError(domain) from None
-    if value < lowest:
-        raise ValueError(domain)
-    return value

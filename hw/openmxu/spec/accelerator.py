@@ -1,7 +1,6 @@
 """The parameters of an accelerator, and which programs it takes."""
 
 import math
-import operator
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -11,6 +10,7 @@ import numpy.typing as npt
 from openmxu.spec.commands import Command
 from openmxu.spec.config import MxuConfig
 from openmxu.spec.formats import BF16
+from openmxu.spec.integers import check_integer
 
 MOST_ROWS = 1 << 16
 """Rows of a scratchpad that commands can name."""
@@ -50,14 +50,7 @@ class AcceleratorConfig:
 
     def __post_init__(self) -> None:
         for name, most in (("rows", MOST_ROWS), ("weights", MOST_WEIGHTS), ("program", MOST_PROGRAM)):
-            value = getattr(self, name)
-            domain = f"{name} must be an integer from 1 to {most}, not {value!r}"
-            try:
-                object.__setattr__(self, name, operator.index(value))
-            except TypeError:
-                raise TypeError(domain) from None
-            if not 1 <= value <= most:
-                raise ValueError(domain)
+            object.__setattr__(self, name, check_integer(name, getattr(self, name), 1, most))
         object.__setattr__(self, "size", self.unit.rows)  # the unit checks its parameters
 
     @property

@@ -15,11 +15,12 @@ among those before this one, may be unfinished when it begins. No field can name
 unfinished command waits for none: no program stands still.
 """
 
-import operator
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
+
+from openmxu.spec.integers import check_integer
 
 WORDS = 16
 """Words of a command, of 32 bits."""
@@ -45,14 +46,7 @@ class Field(NamedTuple):
 
     def check(self, name: str, value: object) -> int:
         """Return a number that fits the field."""
-        domain = f"{name} must be an integer from {self.least} to {self.most}, not {value!r}"
-        try:
-            number = operator.index(value)  # type: ignore[arg-type]
-        except TypeError:
-            raise TypeError(domain) from None
-        if not self.least <= number <= self.most:
-            raise ValueError(domain)
-        return number
+        return check_integer(name, value, self.least, self.most)
 
     def read(self, words: Sequence[int]) -> int:
         """Return the number in such words."""

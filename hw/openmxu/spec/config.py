@@ -1,11 +1,11 @@
 """The parameters of a unit, and the latencies that follow from them."""
 
-import operator
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from openmxu.spec.formats import BF16, FP32, FloatFormat, check_subnormals
+from openmxu.spec.integers import check_integer
 from openmxu.spec.recoded import word_width
 from openmxu.spec.stages import STAGES, check_stages, check_terms, split_stages
 
@@ -54,14 +54,7 @@ class MxuConfig:
 
     def __post_init__(self) -> None:
         for noun in ("rows", "columns", "depth"):
-            value = getattr(self, noun)
-            domain = f"{noun} must be an integer from 1 to {MOST_SIDE}, not {value!r}"
-            try:
-                object.__setattr__(self, noun, operator.index(value))
-            except TypeError:
-                raise TypeError(domain) from None
-            if not 1 <= value <= MOST_SIDE:
-                raise ValueError(domain)
+            object.__setattr__(self, noun, check_integer(noun, getattr(self, noun), 1, MOST_SIDE))
         if self.rows * self.columns > MOST_CELLS:
             raise ValueError(f"rows times columns must be at most {MOST_CELLS}, not {self.rows} times {self.columns}")
         if self.depth not in {1 << n for n in range(1, 17)}:

@@ -3,8 +3,9 @@
 See the numerics page of the documentation for what each format means bit for bit.
 """
 
-import operator
 from dataclasses import dataclass
+
+from openmxu.spec.integers import check_integer
 
 SUBNORMALS = ("flush", "ieee")
 """The two treatments of subnormal numbers, flush to zero, or IEEE 754 gradual underflow."""
@@ -40,14 +41,8 @@ class FloatFormat:
     except the all-ones pattern, which is NaN, as in OCP FP8 E4M3."""
 
     def __post_init__(self) -> None:
-        for noun, low, high in (("exponent_width", 2, 8), ("fraction_width", 1, 23)):
-            value = getattr(self, noun)
-            try:
-                object.__setattr__(self, noun, operator.index(value))
-            except TypeError:
-                raise TypeError(f"{noun} must be an integer from {low} to {high}, not {value!r}") from None
-            if not low <= value <= high:
-                raise ValueError(f"{noun} must be an integer from {low} to {high}, not {value!r}")
+        for noun, least, most in (("exponent_width", 2, 8), ("fraction_width", 1, 23)):
+            object.__setattr__(self, noun, check_integer(noun, getattr(self, noun), least, most))
 
     @classmethod
     def parse(cls, text: str, noun: str = "format") -> "FloatFormat":
