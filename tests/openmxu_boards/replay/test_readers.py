@@ -361,7 +361,6 @@ def test_memory_widths(family: str, width: int, words: int) -> None:
         ("GW1N", "DP", (4, 4, 2)),
         ("gatemate", "RAM", (18, 9, 1, "new")),
         ("gatemate", "RAM", (20, 10, 2)),
-        ("gatemate", "RAM", (40, 10, 2)),
         ("gatemate", "RAM", (5, 5, 2)),
     ],
 )
