@@ -67,7 +67,6 @@ def host(folder: Path, *arguments: object, program: str = "") -> subprocess.Comp
     ("command", "count"),
     [
         (_COMMAND, 25),
-        (f"{_SMALL} --rows 4 --columns 2 --subnormals ieee --source bf16 --result bf16", 25),
         (f"{_SMALL} --rows 2 --columns 3 --splitter", 25),
     ],
     ids=["page", "bf16", "splitter"],

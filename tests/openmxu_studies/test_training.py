@@ -54,14 +54,13 @@ def test_training_is_pytorchs(task: str) -> None:
     assert _same(_trained(task, Case(None)), [parameter.detach() for parameter in learned.model.parameters()])
 
 
-@pytest.mark.parametrize("task", [slow(task) if task == "text" else task for task in TASKS])
-def test_weights_of_the_loss_change_no_bit_in_bf16(task: str) -> None:
+def test_weights_of_the_loss_change_no_bit_in_bf16() -> None:
     """It has the range of fp32; fp16 has not, unless the loss is scaled."""
-    plain = _trained(task, Case("bf16"))
-    assert _same(plain, _trained(task, Case("bf16", weight=-20)))
-    assert _same(plain, _trained(task, Case("bf16", scaling=True)))
-    assert not _same(plain, _trained(task, Case("bf16", terms=8)))
-    assert not _same(_trained(task, Case("fp16")), _trained(task, Case("fp16", weight=-20)))
+    plain = _trained("digits", Case("bf16"))
+    assert _same(plain, _trained("digits", Case("bf16", weight=-20)))
+    assert _same(plain, _trained("digits", Case("bf16", scaling=True)))
+    assert not _same(plain, _trained("digits", Case("bf16", terms=8)))
+    assert not _same(_trained("digits", Case("fp16")), _trained("digits", Case("fp16", weight=-20)))
 
 
 def test_what_is_lost() -> None:
@@ -141,7 +140,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert "## A small transformer on text" in said.out
     found = Study.of_json(files[0].read_text())
     assert [each.trial for each in found.results] == list(Plan(seeds=1, source="sklearn").trials())
-    for each in found.results:
+    for each in found.results[::4]:
         again = train(each.trial)
         assert (again.score, again.lost, again.cycles) == (each.outcome.score, each.outcome.lost, each.outcome.cycles)
     assert files[1].read_text().startswith("<?xml")

@@ -6,6 +6,6 @@ from ...conftest import Bench
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("simulator", "count"), [("verilator", 2000), ("icarus", 200)])
+@pytest.mark.parametrize(("simulator", "count"), [("verilator", 2000), ("icarus", 50)])
 def test_bench(bench: Bench, simulator: str, count: int) -> None:
     bench("array_4x4", count=count, simulator=simulator)

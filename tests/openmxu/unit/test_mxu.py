@@ -28,4 +28,4 @@ def test_bench(bench: Bench, design: str) -> None:
     ids=["short bank", "smallest", "four terms", "two terms"],
 )
 def test_extremes(bench: Bench, options: dict[str, Any]) -> None:
-    bench("mxu", options, count=500)
+    bench("mxu", options, count=200)

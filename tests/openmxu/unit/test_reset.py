@@ -141,8 +141,11 @@ _SMALL = {"depth": 4, "rows": 1, "columns": 1}
 @pytest.mark.parametrize(
     ("name", "overrides"),
     [
-        *(slow(f"mxu_2x2_{option}", _SMALL) for option in ("splitter", "status", "axi")),
-        *(slow(name, {}) for name, design in CATALOG.items() if design.cells <= 64),
+        *(
+            slow(f"mxu_{each}", _SMALL)
+            for each in ("2x2_splitter", "2x2_status", "2x2_axi", "4x4_ieee", "4x4_pipelined")
+        ),
+        *(slow(name, {}) for name, design in CATALOG.items() if design.cells <= 4),
     ],
 )
 def test_known_from_reset_on(name: str, overrides: dict[str, int], tmp_path: Path) -> None:

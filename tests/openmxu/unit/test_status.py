@@ -91,4 +91,4 @@ def test_bench(bench: Bench) -> None:
 @pytest.mark.slow
 def test_icarus(bench: Bench) -> None:
     """A short bank, which is the sooner full."""
-    bench("mxu_2x2_status", {"depth": 32}, count=200, simulator="icarus")
+    bench("mxu_2x2_status", {"depth": 16}, count=50, simulator="icarus")

@@ -1,7 +1,7 @@
 """Units in the contexts of others: each computes the derivatives of its own products, wherever they are asked for."""
 
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -52,7 +52,14 @@ def _activated(h: Any, w: Any) -> Any:
     return (h * 1.0).relu() @ w  # what asks for the checkpoint first is no product
 
 
-_compiled = torch.compile(torch.matmul, backend="aot_eager")
+_compile = cache(partial(torch.compile, torch.matmul, backend="aot_eager"))
+"""Loads PyTorch's compiler, which takes seconds."""
+
+
+def _compiled(h: Any, w: Any) -> Any:
+    return _compile()(h, w)
+
+
 _scripted = torch.jit.CompilationUnit("def product(h, w):\n    return h @ w\n").product
 
 

@@ -11,10 +11,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import scipy
 from matplotlib.figure import Figure
 from rich.console import Console
-from scipy import stats
-from scipy.optimize import curve_fit
 
 from openmxu.area.chapters.conclusion import conclusion, overview, verdict
 from openmxu.area.chapters.headline import headline
@@ -96,8 +95,8 @@ def test_intervals() -> None:
     fit = fit_curve(GENERIC, PRODUCT, areas)
     assert fit is not None
     widths, y = np.array(list(areas)), np.array(list(areas.values()))
-    found, covariance = curve_fit(lambda p, a, b, c: a + b * p + c * p * p, widths, y)
-    margins = stats.t.ppf(0.975, len(y) - 3) * np.sqrt(np.diag(covariance))
+    found, covariance = scipy.optimize.curve_fit(lambda p, a, b, c: a + b * p + c * p * p, widths, y)
+    margins = scipy.stats.t.ppf(0.975, len(y) - 3) * np.sqrt(np.diag(covariance))
     for interval, value, margin in zip((fit.a, fit.b, fit.c), found, margins, strict=True):
         assert (interval.value, interval.low, interval.high) == pytest.approx(
             (value, value - margin, value + margin), rel=1e-4
@@ -106,8 +105,8 @@ def test_intervals() -> None:
     assert fit(widths) == pytest.approx(curve, rel=1e-4)
     assert fit.worst == pytest.approx(np.abs(curve / y - 1).max(), rel=1e-4)
     assert fit.r_squared == pytest.approx(1 - np.var(y - curve) / np.var(y))
-    line = stats.linregress(np.log(widths), np.log(y))
-    margin = stats.t.ppf(0.975, len(y) - 2) * line.stderr
+    line = scipy.stats.linregress(np.log(widths), np.log(y))
+    margin = scipy.stats.t.ppf(0.975, len(y) - 2) * line.stderr
     assert fit.exponent.value == pytest.approx(line.slope)
     assert fit.exponent.high - fit.exponent.low == pytest.approx(2 * margin)
     assert str(Interval(1.23456, 1.1, 1.4)) == "1.23 (1.10 to 1.40)"
