@@ -6,7 +6,7 @@ import pytest
 
 from ...conftest import Bench, slow
 
-_LONGER = ["mxu_2x2_splitter", "mxu_2x2_bf16", "mxu_4x4", "mxu_4x4_ieee", "mxu_4x4_pipelined"]
+_LONGER = ["mxu_2x2_splitter", "mxu_2x2_bf16", "mxu_4x4_ieee", "mxu_4x4_pipelined"]
 
 
 @pytest.mark.parametrize("design", ["mxu_2x2", *map(slow, _LONGER)])
