@@ -7,7 +7,10 @@ import numpy as np
 import pytest
 from amaranth.sim import Simulator
 
-from openmxu.accelerator.loop import STEP, Loop
+from openmxu.accelerator import loop
+from openmxu.accelerator.loop import STEP, TRIPS, Loop
+from openmxu.formal.query import Proof, confirm, prove
+from openmxu.formal.specification import Operation
 
 
 @pytest.mark.parametrize("levels", [1, 3, 6])
@@ -44,3 +47,48 @@ def test_any_loops(levels: int) -> None:
     simulator.add_clock(1e-6)
     simulator.add_testbench(walk)
     simulator.run()
+
+
+def _next(levels: int) -> Operation:
+    """The next iteration of nested loops: the innermost level that has trips left advances, inner ones begin again."""
+    word, count = f"(_ BitVec {STEP})", f"(_ BitVec {TRIPS})"
+    lefts = " ".join(f"(left_{level} {count})" for level in range(levels))
+    lines = [
+        f"(define-fun next ((levels (_ BitVec {levels * (TRIPS + STEP)})) (address {word}) {lefts}",
+        f"  (o (_ BitVec {STEP + levels * TRIPS}))) Bool (or",
+    ]
+    for chosen in range(levels):
+        fields = [f"((_ extract {32 * level + TRIPS - 1} {32 * level}) levels)" for level in range(chosen)]
+        step = f"((_ extract {32 * chosen + 31} {32 * chosen + TRIPS}) levels)"
+        inner = " ".join(f"(= left_{level} (_ bv0 {TRIPS}))" for level in range(chosen))
+        after = [f"(bvsub {field} (_ bv1 {TRIPS}))" for field in (*fields, f"left_{chosen}")]
+        after += [f"left_{level}" for level in range(chosen + 1, levels)]
+        moved = f"(= o (concat (bvadd address {step}) {' '.join(after)}))"
+        lines.append(f"  (and {inner} (distinct left_{chosen} (_ bv0 {TRIPS})) {moved})")
+    more = " ".join(f"(distinct x{level + 2} (_ bv0 {TRIPS}))" for level in range(levels))
+    return Operation("next", "\n".join([*lines, "))\n"]), given=f"(or {more} false)")
+
+
+def _proof(levels: int) -> Proof:
+    lefts = [f"left_{level}" for level in range(levels)]
+    return Proof(
+        f"loop_{levels}_next",
+        "address and trips left, a cycle later",
+        Loop(levels),
+        _next(levels),
+        tuple((name, 0) for name in ("i_levels", "o_address", *lefts)),
+        tuple((name, 1) for name in ("o_address", *lefts)),
+        given=(("i_begin", 0, 0), ("i_next", 0, 1), ("rst", 0, 0)),
+    )
+
+
+@pytest.mark.parametrize("solver", ["bitwuzla", "z3"])
+def test_nested_loops_are_proven(solver: str) -> None:
+    """Any trips, strides and indices of six levels: by induction, all their addresses."""
+    assert confirm(_proof(6), solver)
+    assert prove(_proof(6), solver).holds
+
+
+def test_a_level_that_does_not_begin_again_is_refuted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loop, "Mux", lambda last, first, less: less)
+    assert prove(_proof(3), "bitwuzla").holds is False
