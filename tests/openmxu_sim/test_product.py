@@ -137,6 +137,7 @@ def test_passes(precision: str, mode: str, engine: str) -> None:
         slow(name, engine) if engine in ("pysim", "compiled") else (name, engine)
         for name in ("fp16", "fp8_e4m3", "tf32", "e5f9")
         for engine in ("golden", "model", "pysim", "compiled")
+        if engine != "pysim" or name in ("fp8_e4m3", "e5f9")
     ],
 )
 def test_other_operands(name: str, engine: str) -> None:

@@ -6,14 +6,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from openmxu.yosys.netlist import Bit, Cell, Netlist
+from openmxu.yosys.netlist import Bit, Netlist
 from openmxu_sim.operands.aliases import Words
 
-LANES = 512
-"""Operands that pass the gates at a time in C."""
-
-BLOCK = 8192
-"""Operands that pass the gates at a time in :class:`Gates`."""
+LANES, BLOCK = 512, 8192
+"""Operands that pass the gates at a time in C, and in :class:`Gates`."""
 
 _CLOCKING = ("clk", "rst")
 _EXPRESSIONS = {
@@ -32,14 +29,10 @@ def bit_slices(netlist: Netlist, inputs: Sequence[str]) -> str:
         for target, expression in _assignments(netlist, inputs)
     )
     return (
-        f"enum {{ REGISTERS = {len(_registers(netlist))} }};\n"
+        f"enum {{ REGISTERS = {sum(cell.type == '$_DFF_P_' for cell in netlist.cells)} }};\n"
         "static void gates(const word *restrict i, word *restrict o, word *restrict state) {\n"
         f"  const word zero = everywhere(0), one = ~zero;\n  (void)zero, (void)one, (void)state;\n{body}\n}}\n"
     )
-
-
-def _registers(netlist: Netlist) -> list[Cell]:
-    return [cell for cell in netlist.cells if cell.type == "$_DFF_P_"]
 
 
 def _assignments(netlist: Netlist, inputs: Sequence[str]) -> Iterator[tuple[str, str]]:
@@ -50,29 +43,24 @@ def _assignments(netlist: Netlist, inputs: Sequence[str]) -> Iterator[tuple[str,
             f"{', '.join([*netlist.inputs, *netlist.outputs])}"
         )
     [output] = netlist.outputs.values()
-    registers = _registers(netlist)
+    registers = [cell for cell in netlist.cells if cell.type == "$_DFF_P_"]
     names: dict[Bit, str] = {"0": "zero", "1": "one", "x": "zero"}
-    for index, bit in enumerate(bit for port in inputs for bit in netlist.inputs[port]):
-        names[bit] = f"i[{index}]"
+    names |= {bit: f"i[{n}]" for n, bit in enumerate(bit for port in inputs for bit in netlist.inputs[port])}
     for index, cell in enumerate(registers):
         names[cell.connections["Q"][0]] = f"q{index}"
         yield f"q{index}", f"state[{index}]"
     yield from _expressions(netlist, names, [*output, *(cell.connections["D"][0] for cell in registers)])
-    for index in range(32):
-        yield f"o[{index}]", names[output[index]] if index < len(output) else "zero"
+    yield from ((f"o[{n}]", names[output[n]] if n < len(output) else "zero") for n in range(32))
     for index, cell in enumerate(registers):
         yield f"state[{index}]", names[cell.connections["D"][0]]
 
 
 def _expressions(netlist: Netlist, names: dict[Bit, str], wanted: Sequence[Bit]) -> Iterator[tuple[str, str]]:
     """Yield what computes the ``wanted`` bits, each after its operands; ``names`` gets the names of bits."""
-    drivers: dict[Bit, Cell] = {}
-    for cell in netlist.cells:
-        if cell.type == "$_DFF_P_":
-            continue
+    drivers = {cell.connections["Y"][0]: cell for cell in netlist.cells if cell.type != "$_DFF_P_"}
+    for cell in drivers.values():
         if cell.type not in _EXPRESSIONS:
             raise ValueError(f"netlist must consist of {', '.join(_EXPRESSIONS)} and $_DFF_P_, not of {cell.type}")
-        drivers[cell.connections["Y"][0]] = cell
     underway: set[Bit] = set()
     stack = list(wanted)
     while stack:
@@ -98,11 +86,10 @@ class Gates:
 
     def __init__(self, netlist: Netlist, inputs: Sequence[str], latency: int = 0) -> None:
         self._widths = [len(netlist.inputs[name]) for name in inputs]
-        self._registers = len(_registers(netlist))
+        self._cells = len(netlist.cells)
         self._latency = latency
-        lines = (f" {target} = {expression}\n" for target, expression in _assignments(netlist, inputs))
-        names: dict[str, Any] = {}
-        exec(f"def gates(i, o, state, zero, one):\n{''.join(lines)}", names)
+        text, names = "\n ".join(map(" = ".join, _assignments(netlist, inputs))), dict[str, Any]()
+        exec(f"def gates(i, o, state, zero, one):\n {text}", names)
         self._gates = names["gates"]
 
     def __call__(self, *operands: npt.ArrayLike) -> Words:
@@ -115,7 +102,7 @@ class Gates:
         padded[:, :count] = arrays
         results = np.empty((blocks, BLOCK), dtype=np.uint32)
         zero = np.zeros(BLOCK // 8, dtype=np.uint8)
-        state, o = [zero] * self._registers, [zero] * 32
+        state, o = [zero] * self._cells, [zero] * 32
         for result, block in zip(results, padded.reshape(len(arrays), blocks, BLOCK).swapaxes(0, 1), strict=True):
             i = [wire for port, width in zip(block, self._widths, strict=True) for wire in _transposed(port, 4)[:width]]
             self._gates(i, o, state, zero, ~zero)
@@ -125,5 +112,5 @@ class Gates:
 
 def _transposed(rows: npt.NDArray[Any], size: int) -> npt.NDArray[Any]:
     """Transpose the matrix of bits whose rows have ``size`` bytes."""
-    bits = np.unpackbits(rows.view(np.uint8).reshape(-1, size), axis=1, bitorder="little")
-    return np.packbits(np.ascontiguousarray(bits.T), axis=1, bitorder="little")
+    bits = np.unpackbits(rows.view(np.uint8).reshape(-1, size), axis=1, bitorder="little").T
+    return np.packbits(np.ascontiguousarray(bits), axis=1, bitorder="little")

@@ -39,13 +39,15 @@ _NAMES = ("subnormals", "form", "recoded")
 _FORMS = [(mode, form, recoded) for mode in SUBNORMALS for form in (AREA, SPEED) for recoded in {False, mode == "ieee"}]
 
 
-@pytest.mark.parametrize(_NAMES, _FORMS)
 @pytest.mark.parametrize(
-    ("operand", "result"),
+    ("operand", "result", *_NAMES),
     [
-        ("e3f1", "e3f5"),  # products that are tiny, huge and ordinary; two places to spare below them
-        ("e4f1", "e3f3"),  # more exponents than the sum has; none to spare
-        ("e2f2", "e4f5"),  # products that are never tiny or huge
+        # Products that are tiny, huge and ordinary; two places to spare below them.
+        *(("e3f1", "e3f5", *form) for form in _FORMS),
+        # More exponents than the sum has; none to spare.
+        *(("e4f1", "e3f3", *form) for form in _FORMS[::3]),
+        # Products that are never tiny or huge.
+        *(("e2f2", "e4f5", *form) for form in _FORMS[1::3]),
     ],
 )
 def test_all_operands(operand: str, result: str, subnormals: str, form: str, recoded: bool) -> None:

@@ -85,7 +85,7 @@ def test_blocks_of_one_tile_keep_its_weights() -> None:
 def test_the_closed_formula_is_what_tile_by_tile_comes_to() -> None:
     generator = np.random.default_rng(1)
     closed = 0
-    for _ in range(600):
+    for _ in range(200):
         config = MxuConfig(
             rows=int(generator.integers(1, 20)),
             columns=int(generator.integers(1, 20)),
@@ -96,7 +96,7 @@ def test_the_closed_formula_is_what_tile_by_tile_comes_to() -> None:
         precision = list(PASSES)[generator.integers(len(PASSES))]
         closed += m * -(-n // config.columns) <= config.depth or config.depth >= config.latency
         assert cycles(config, m, k, n, precision) == _follow(config, m, k, n, precision), (config, m, k, n, precision)
-    assert closed > 200
+    assert closed > 66
 
 
 @pytest.mark.parametrize(

@@ -70,7 +70,7 @@ def test_bits_and_cycles_of_any_unit(config: MxuConfig) -> None:
 def test_the_same_as_amaranth_simulates(config: MxuConfig, seed: int | None) -> None:
     precision = "default" if config.source == BF16 else "high"
     stalls = None if seed is None else Stalls(seed)
-    check(compiled.run, config, 9, 5, 4, stalls=stalls, precision=precision, other=pysim.run)
+    check(compiled.run, config, 5, 5, 4, stalls=stalls, precision=precision, other=pysim.run)
 
 
 @pytest.mark.parametrize("operand", [slow("fp16"), slow("fp8_e4m3")])
