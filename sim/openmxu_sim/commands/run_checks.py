@@ -84,13 +84,8 @@ def add_verify(commands: Any) -> None:
         help="inject thousands of faults instead: damage files, kill commands, mislead tools, and count wrong numbers, "
         "lost results, hangs and leftovers: 20 minutes on two cores",
     )
-    parser.add_argument(
-        "--only",
-        action="append",
-        default=[],
-        metavar="TEXT",
-        help="run only the checks whose group or name contains TEXT; repeatable, for those that contain one of several",
-    )
+    text = "run only the checks whose group or name contains TEXT, or one of several; repeatable"
+    parser.add_argument("--only", action="append", default=[], metavar="TEXT", help=text)
     parser.add_argument(
         "--jobs",
         type=integer,

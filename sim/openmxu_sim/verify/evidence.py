@@ -87,9 +87,8 @@ class Evidence:
     def of_json(cls, text: str) -> "Evidence":
         """Return the evidence that :meth:`to_json` wrote."""
         fields = json.loads(text)
-        return cls(
-            **fields | {"rows": tuple(Row(**row) for row in fields["rows"]), "only": tuple(fields.get("only", ()))}
-        )
+        tuples = {"rows": tuple(Row(**row) for row in fields["rows"]), "only": tuple(fields.get("only", ()))}
+        return cls(**fields | tuples)
 
 
 def tools(*, thorough: bool, progress: Callable[[str], None] | None = None) -> dict[str, str]:
@@ -131,11 +130,10 @@ def verify(
 ) -> Evidence:
     """Run the checks, each in a process of its own."""
     known = checks(thorough=thorough, faults=faults)
-    for text in only:
-        if not any(text in f"{group}: {name}" for group, name in known):
-            raise ValueError(f"no check has {text!r} in its group or name")
-    named = {key for key in known if any(text in f"{key[0]}: {key[1]}" for text in only)}
-    chosen = {key: check for key, check in known.items() if not only or key in named}
+    named = {text: [key for key in known if text in f"{key[0]}: {key[1]}"] for text in only or [""]}
+    for text in (text for text, keys in named.items() if not keys):
+        raise ValueError(f"no check has {text!r} in its group or name")
+    chosen = {key: known[key] for key in known if any(key in keys for keys in named.values())}
     versions = tools(thorough=thorough, progress=note)
     start = time.monotonic()
     others = {name: version for name, version in versions.items() if name not in provenance()}
