@@ -220,31 +220,22 @@ def test_icebreaker_multiplies(tmp_path: Path, capsys: pytest.CaptureFixture[str
 
 @pytest.mark.slow
 @needs_simulator
-@pytest.mark.parametrize(
-    ("board", "rounds", "kind", "one", "other"),
-    [
-        ("ulx3s-12f", "10", "MULT18X18D", "A0", "A1"),
-        ("tang-nano-9k", "5", "SDP", "DO0", "DO1"),
-        ("gatemate-a1-evb", "5", "CPE_MULT", "CPOUT1", "CPOUT2"),
-    ],
-)
-def test_netlist_after_routing(
-    board: str, rounds: str, kind: str, one: str, other: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """It gives the golden bits; with two wires of a product, or of the activations, exchanged exit code 1 says so."""
+@pytest.mark.parametrize("board", ["ulx3s-12f", "tang-nano-9k", "gatemate-a1-evb"])
+def test_netlist_after_routing(board: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It gives the golden bits; with two wires of a product exchanged exit code 1 says so."""
     report = build_system(board, tmp_path)
     check_clock(report)
     assert (tmp_path / report["bitstream"]).stat().st_size > 1000
-    assert frame.main(["board", "check", board, str(tmp_path), "--rounds", rounds]) == 0
-    out = capsys.readouterr().out
-    assert f"{rounds} products passed\nsimulated: routed.json, the netlist after routing" in out
+    assert frame.main(["board", "check", board, str(tmp_path)]) == 0
+    assert "5 products passed\nsimulated: routed.json, the netlist after routing" in capsys.readouterr().out
+    if board != "ulx3s-12f":  # test_readers breaks cells of each family; this takes a minute more
+        return
 
     routed = json.loads((tmp_path / "routed.json").read_text())
     [module] = routed["modules"].values()
-    cells = [cell for name, cell in module["cells"].items() if kind != "SDP" or "activations" in name]
-    connections = [cell["connections"] for cell in cells if cell["type"] == kind]
-    ports = next(ports for ports in connections if ports[one] and ports[other])
-    ports[one], ports[other] = ports[other], ports[one]
+    connections = [cell["connections"] for cell in module["cells"].values() if cell["type"] == "MULT18X18D"]
+    ports = next(ports for ports in connections if ports["A0"] and ports["A1"])
+    ports["A0"], ports["A1"] = ports["A1"], ports["A0"]
     text = json.dumps(routed)
     report["sha256"]["routed.json"] = hashlib.sha256(text.encode()).hexdigest()
     (tmp_path / "routed.json").write_text(text)
