@@ -93,7 +93,7 @@ class Layer:
     padding: tuple[int, int, int, int] = (0, 0, 0, 0)
     """Lines above, pixels on the left, lines below, pixels on the right."""
     weight: Floats | None = None
-    """(outputs, inputs, y, x); none: the largest pixels."""
+    """(outputs, inputs of a group, y, x); none: the largest pixels."""
     bias: Floats | None = None
     """(outputs,)"""
     relu: bool = False
@@ -101,6 +101,8 @@ class Layer:
     """Largest result, if it is clipped."""
     added: str = ""
     """Name of a layer of the same size whose results are added before ReLU."""
+    groups: int = 1
+    """Groups of channels, each convolved by itself."""
 
     def shape(self, source: tuple[int, int, int]) -> tuple[int, int, int]:
         """The channels, lines and pixels of its results, from those that it reads."""
@@ -163,7 +165,8 @@ def lower(config: AcceleratorConfig, shape: tuple[int, int, int], layers: Sequen
     ValueError
         A memory of the accelerator is too small, or a layer does not fit the ones that it reads.
     """
-    layers, packing = _packed(config.size, shape, layers, source)
+    products = {layer.name: 0 if layer.weight is None else layer.weight.size for layer in layers}
+    layers, packing = _packed(config.size, shape, [_merged(config.size, layer) for layer in layers], source)
     shape = packing.apply(np.zeros(shape, np.float32)).shape
     shapes = {source: shape}
     for layer in layers:
@@ -182,13 +185,26 @@ def lower(config: AcceleratorConfig, shape: tuple[int, int, int], layers: Sequen
         first = len(program)
         program += _commands(config, layer, pictures, weights)
         commands = program[first:]
-        reports.append(
-            LayerReport(layer.name, range(first, len(program)), _cycles(config, commands), _products(layer, shapes))
-        )
+        needed = products[layer.name] * math.prod(shapes[layer.name][1:])
+        reports.append(LayerReport(layer.name, range(first, len(program)), _cycles(config, commands), needed))
     rows = np.concatenate(weights) if weights else np.zeros((0, config.size), np.uint16)
     if len(rows) > config.weights:
         raise ValueError(f"weights must have at least {len(rows)} rows for this network, not {config.weights}")
     return Lowered(config, with_waits([*program, Command("end")]), rows, pictures, reports)
+
+
+def _merged(size: int, layer: Layer) -> Layer:
+    """The layer with groups of whole rows: fewer, with weights of zero between those that are one now."""
+    if layer.weight is None or layer.groups == 1:
+        return layer
+    (outputs, inputs, *_), groups = layer.weight.shape, layer.groups
+    fits = (n for n in range(1, groups) if not (groups % n or n * inputs % size or n * (outputs // groups) % size))
+    merged = next(fits, groups)
+    weight = np.full((outputs, merged * inputs, *layer.kernel), -0.0, np.float32)
+    for output, values in enumerate(layer.weight):
+        first = output * groups // outputs % merged * inputs
+        weight[output, first : first + inputs] = values
+    return replace(layer, weight=weight, groups=groups // merged)
 
 
 def _packed(
@@ -210,8 +226,8 @@ def _packed(
 
 def _shape_of(layer: Layer, shapes: dict[str, tuple[int, int, int]]) -> tuple[int, int, int]:
     channels, *_ = shapes[layer.source]
-    if layer.weight is not None and layer.weight.shape[1:] != (channels, *layer.kernel):
-        wrong = f"{layer.weight.shape[1]} of {layer.weight.shape[2:]}"
+    if layer.weight is not None and layer.weight.shape[1:] != (channels / layer.groups, *layer.kernel):
+        wrong = f"{layer.weight.shape[1] * layer.groups} of {layer.weight.shape[2:]}"
         raise ValueError(f"weights of {layer.name} must be for {channels} channels of {layer.kernel}, not {wrong}")
     shape = layer.shape(shapes[layer.source])
     if min(shape) < 1:
@@ -250,7 +266,9 @@ def _commands(
             for n in range(outputs):
                 commands += _sum_of_two(config, layer, pictures, across, n, at)
         else:
-            commands.append(_matmul(config, layer, pictures, across, range(outputs), at))
+            count = outputs if layer.groups == outputs else outputs // layer.groups  # groups of one block are a loop
+            ranges = (range(first, first + count) for first in range(0, outputs, count))
+            commands += [_matmul(config, layer, pictures, across, blocks, at) for blocks in ranges]
     return commands
 
 
@@ -279,19 +297,22 @@ def _matmul(
     config: AcceleratorConfig, layer: Layer, pictures: dict[str, Picture], lines: range, outputs: range, at: int
 ) -> Command:
     source, target = pictures[layer.source], pictures[layer.name]
-    blocks = -(-source.channels // config.size)
+    blocks = -(-source.channels // config.size) // layer.groups
     tiles = blocks * math.prod(layer.kernel)
     bias = int(layer.bias is not None)
     first = _first(layer, source, target, lines)
+    columns = -(-target.channels // config.size)
+    group = outputs.start * layer.groups // columns
     values = {
-        "reads": first["reads"],
+        "reads": first["reads"] + group * blocks * source.plane,
         "writes": first["writes"] + outputs.start * target.plane,
         "weights": at + outputs.start * (2 * bias + tiles * config.size),
         "bias": bias,
         **_ends(layer),
     }
     levels = _loops(layer, source, target, lines)
-    levels |= {"block": Level(blocks, source.plane), "n": Level(len(outputs), 0, target.plane)}
+    step = blocks * source.plane * (1 < layer.groups == columns)
+    levels |= {"block": Level(blocks, source.plane), "n": Level(len(outputs), step, target.plane)}
     return Command("matmul", values, levels)
 
 
@@ -308,7 +329,7 @@ def _sum_of_two(
     source, target, other = pictures[layer.source], pictures[layer.name], pictures[layer.added]
     first = _matmul(config, layer, pictures, lines, range(n, n + 1), at)
     outputs = -(-target.channels // config.size)
-    tiles = -(-source.channels // config.size) * math.prod(layer.kernel)
+    tiles = -(-source.channels // config.size) // layer.groups * math.prod(layer.kernel)
     identity = at + outputs * (2 * first.values["bias"] + tiles * config.size)
     stays = dict.fromkeys(("emit", "relu", "clip", "high"), 0)
     values = {
@@ -355,9 +376,3 @@ def _cycles(config: AcceleratorConfig, commands: Sequence[Command]) -> int:
             tile = max(tile, config.unit.shortest_tile)
         total += tile * math.prod(count for name, count in trips.items() if name not in ("x", "y"))
     return total
-
-
-def _products(layer: Layer, shapes: dict[str, tuple[int, int, int]]) -> int:
-    if layer.weight is None:
-        return 0
-    return layer.weight.size * math.prod(shapes[layer.name][1:])

@@ -151,8 +151,8 @@ class _Reader:
     def _convolve(self, node: NodeProto, attributes: dict[str, Any]) -> None:
         weight = self._constant(node, 1)
         source, shape, flat = self._tensors[node.input[0]]
-        if flat or weight.ndim != 4 or attributes.get("group", 1) != 1 or set(attributes.get("dilations", [1])) != {1}:
-            raise _HostError("it is no convolution of a picture, of one group, without dilation")
+        if flat or weight.ndim != 4 or set(attributes.get("dilations", [1])) != {1}:
+            raise _HostError("it is no convolution of a picture without dilation")
         _check_padding(attributes)
         layer = Layer(
             self._name(node),
@@ -162,20 +162,27 @@ class _Reader:
             tuple(attributes.get("pads", (0, 0, 0, 0))),
             np.asarray(weight, np.float32),
             self._bias(self._constant(node, 2)),
+            groups=attributes.get("group", 1),
         )
         self._append(node, layer, layer.shape(shape))
 
     def _pool(self, node: NodeProto, attributes: dict[str, Any]) -> None:
         source, shape, flat = self._tensors[node.input[0]]
-        kernel, pads = tuple(attributes["kernel_shape"]), tuple(attributes.get("pads", (0, 0, 0, 0)))
+        kernel, pads = tuple(attributes.get("kernel_shape", shape[1:])), tuple(attributes.get("pads", (0, 0, 0, 0)))
         before = next((layer for layer in self._found.layers if layer.name == source), None)
         if flat or len(kernel) != 2 or attributes.get("ceil_mode", 0) or set(attributes.get("dilations", [1])) != {1}:
             raise _HostError("it is no pool of a picture without dilation")
-        if any(pads) and not (before and before.relu):
-            raise _HostError("its border of zeros may be larger than numbers that are not behind ReLU")
         _check_padding(attributes)
         strides = tuple(attributes.get("strides", (1, 1)))
         layer = Layer(self._name(node), source, kernel, strides, pads)
+        if node.op_type == "MaxPool":
+            if any(pads) and not (before and before.relu):
+                raise _HostError("its border of zeros may be larger than numbers that are not behind ReLU")
+        elif any(pads) and not attributes.get("count_include_pad", 0):
+            raise _HostError("it divides by fewer pixels at the border")
+        else:
+            weight = np.full((shape[0], 1, *kernel), 1 / math.prod(kernel), np.float32)
+            layer = replace(layer, weight=weight, groups=shape[0])
         self._append(node, layer, layer.shape(shape))
 
     def _dense(self, node: NodeProto, attributes: dict[str, Any]) -> None:
@@ -253,11 +260,13 @@ def _check_padding(attributes: dict[str, Any]) -> None:
 
 _HANDLERS: dict[str, Callable[[_Reader, NodeProto, dict[str, Any]], None]] = {
     "Add": _Reader._sum,
+    "AveragePool": _Reader._pool,
     "Clip": _Reader._clip,
     "Conv": _Reader._convolve,
     "Dropout": _Reader._same,
     "Flatten": _Reader._flatten,
     "Gemm": _Reader._dense,
+    "GlobalAveragePool": _Reader._pool,
     "Identity": _Reader._same,
     "MatMul": _Reader._dense,
     "MaxPool": _Reader._pool,

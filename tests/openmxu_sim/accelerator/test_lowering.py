@@ -32,7 +32,9 @@ def _expected(layer: Layer, values: np.ndarray, added: np.ndarray | None) -> np.
         if layer.weight is None:
             found[:, y, x] = window.max(axis=(1, 2))
         else:
-            found[:, y, x] = (layer.weight * window).sum(axis=(1, 2, 3)) + (0 if layer.bias is None else layer.bias)
+            inputs = window.reshape(layer.groups, 1, -1, *layer.kernel)
+            products = layer.weight.reshape(layer.groups, -1, *layer.weight.shape[1:]) * inputs
+            found[:, y, x] = products.sum(axis=(2, 3, 4)).ravel() + (0 if layer.bias is None else layer.bias)
     found = found if added is None else found + added
     found = np.maximum(found, 0) if layer.relu else found
     return found if layer.high is None else np.minimum(found, layer.high)
@@ -77,6 +79,32 @@ def test_a_network(channels: int, stride: int) -> None:
     run(lowered.program, memories)
     for layer in layers:
         assert (lowered.get(layer.name, memories.scratchpad) == values[layer.name]).all(), layer.name
+
+
+@pytest.mark.parametrize(
+    ("groups", "inputs", "outputs", "commands"),
+    [
+        (8, 1, 1, 7),  # two blocks of channels, each of which reads its own: a loop
+        (2, 4, 8, 14),  # two groups of whole blocks
+        (4, 2, 2, 7),  # pairs of groups make a block
+        (6, 1, 1, 7),  # no number of groups makes whole blocks: one group of all
+        (2, 3, 4, 7),
+    ],
+)
+def test_groups(groups: int, inputs: int, outputs: int, commands: int) -> None:
+    rng = np.random.default_rng(groups)
+    weight, bias = _weights(rng, groups * outputs, inputs, 3, 3), rng.integers(-3, 4, groups * outputs)
+    layer = Layer("grouped", "x", (3, 3), (1, 1), (1, 1, 1, 1), weight, bias.astype(np.float32), groups=groups)
+    image = rng.integers(-2, 3, (groups * inputs, 7, 9)).astype(np.float32)
+    for each in (layer, replace(layer, added="x")) if inputs == outputs else (layer,):
+        lowered = lower(_MACHINE, image.shape, [each], "x")
+        memories = _memories(lowered, image)
+        run(lowered.program, memories)
+        expected = _expected(each, image, image if each.added else None)
+        assert (lowered.get("grouped", memories.scratchpad) == expected).all()
+        [report] = lowered.layers
+        assert report.products == weight.size * 7 * 9
+        assert each.added or len(report.commands) == commands
 
 
 @needs_compiler

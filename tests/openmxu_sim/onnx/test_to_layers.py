@@ -114,6 +114,21 @@ def test_the_host_computes_the_rest() -> None:
     assert (output == Session(model).run({"x": image})["y"]).all()
 
 
+def test_groups_and_averages() -> None:
+    """A convolution of two groups, averages of windows and of all pixels, without a host."""
+    nodes = [
+        _node("Conv", ["x", "w"], ["c"], group=2, strides=[2, 2], pads=[1, 1, 1, 1]),
+        _node("AveragePool", ["c"], ["a"], kernel_shape=[2, 2], strides=[2, 2]),
+        _node("GlobalAveragePool", ["a"], ["g"]),
+        _node("Flatten", ["g"], ["y"]),
+    ]
+    model = _model(nodes, {"w": _integers(6, 1, 3, 3)})
+    image = _integers(1, 2, 8, 8)
+    found, values = _computed(model, image)
+    assert (values == Session(model).run({"x": image})["y"]).all()
+    assert (found.host, [layer.groups for layer in found.layers]) == (None, [2, 6, 6])
+
+
 def test_a_vector() -> None:
     model = _model([_node("Gemm", ["x", "w4", "b4"], ["y"])], _CONSTANTS, (1, 7))
     vector = _integers(1, 7, least=-9, most=9)
@@ -135,7 +150,7 @@ def test_a_vector() -> None:
             [_node("Conv", ["x", "w1", "b1"], ["c1"], dilations=[2, 2], name="wide")],
             (1, 2, 8, 8),
             "model must begin with layers of the accelerator: Conv wide: "
-            "it is no convolution of a picture, of one group, without dilation",
+            "it is no convolution of a picture without dilation",
         ),
         (
             [
