@@ -17,6 +17,12 @@ struct machine *machine_new(void) {
   return m;
 }
 
+void machine_reset(struct machine *m) {
+  m->in.i_reset[0] = ~0u;
+  tick(m);
+  m->in.i_reset[0] = 0;
+}
+
 void machine_free(struct machine *m) { free(m); }
 
 /* Writes rows of so many limbs into the memories of a mask, from row `first` on. */

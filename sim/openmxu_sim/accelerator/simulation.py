@@ -1,6 +1,7 @@
 """The accelerator's RTL, compiled, and the host that runs programs on it."""
 
 import ctypes
+import re
 import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -81,6 +82,10 @@ class SimulatedAccelerator:
         running, ended, tag, stop, index = status
         return Run(cycles, tag if ended and not running else None, Stop(stop), index)
 
+    def reset(self) -> None:
+        """Reset the machine, whatever it does. Its memories stay as they are."""
+        self._library.machine_reset(self._machine)
+
     def scratchpad(self) -> Halves:
         """Read the scratchpad."""
         limbs = self._limbs[1]
@@ -112,7 +117,7 @@ def _library(config: AcceleratorConfig) -> ctypes.CDLL:
 
 
 def _compile(rtlil: str, config: AcceleratorConfig) -> ctypes.CDLL:
-    circuit = Circuit(rtlil, _NAME)
+    circuit = Circuit(re.sub(r"\\rst\b", r"\\i_reset", rtlil), _NAME)  # a circuit's own reset is never asked for
     code = Code(circuit, _NAME, lanes=False)
     code.function("step", list(circuit.outputs), inputs=circuit.inputs, clock=True)
     limbs = _limbs(config)

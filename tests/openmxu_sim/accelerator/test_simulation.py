@@ -138,7 +138,7 @@ def test_damaged_programs(count: int, machine: SimulatedAccelerator) -> None:
         words = list(commands[damaged].words)
         words[rng.integers(WORDS)] ^= 1 << int(rng.integers(32))
         commands[damaged] = _Words(tuple(words))
-        machine = SimulatedAccelerator(MACHINE)  # a stopped one stays so
+        machine.reset()  # a stopped one stays so
         memories = _memories(rng)
         machine.write(commands, memories)  # type: ignore[arg-type]
         report = machine.run(most=_MOST)
@@ -153,6 +153,22 @@ def test_damaged_programs(count: int, machine: SimulatedAccelerator) -> None:
             assert [report.tag] == run(program, memories)
             assert (machine.scratchpad() == memories.scratchpad).all(), seed
     assert stops > count // 4
+
+
+@pytest.mark.parametrize("count", [40, slow(1000)])
+def test_resets(count: int, machine: SimulatedAccelerator) -> None:
+    """In any cycle of a program; the next one computes what the definition says."""
+    running = 0
+    for seed in range(count):
+        rng = np.random.default_rng(seed)
+        machine.write(with_waits(random_program(rng, 8, moves=False)), _memories(rng))
+        running += machine.run(most=int(rng.integers(1, 150))).tag is None
+        machine.reset()
+        program, memories = with_waits(random_program(rng, 4, moves=False)), _memories(rng)
+        machine.write(program, memories)
+        assert [machine.run(most=_MOST).tag] == run(program, memories)
+        assert (machine.scratchpad() == memories.scratchpad).all(), seed
+    assert running > count // 2
 
 
 def test_ends_on_the_way(machine: SimulatedAccelerator) -> None:
