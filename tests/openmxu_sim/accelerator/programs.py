@@ -48,7 +48,7 @@ def _matmuls(rng: np.random.Generator) -> list[Command]:
         "y": Level(y, 4, 2),
         "kx": Level(kx, int(rng.integers(0, 3))),
         "block": Level(block, 8),
-        "n": Level(1 if stays else n, 0, 8),
+        "n": Level(1 if stays else n, int(rng.integers(0, 5)), 8),
     }
     values = {"reads": reads, "writes": writes, "weights": int(rng.integers(0, 40)), "bias": int(rng.integers(2))}
     emits = {"emit": 1, "relu": int(rng.integers(2)), "clip": int(rng.integers(2)), "high": 0x40C0}

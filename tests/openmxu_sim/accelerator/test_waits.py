@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from openmxu.spec.accelerator import rows_read, rows_written, words_moved
 from openmxu.spec.commands import ANY, Command, assemble
 from openmxu_sim.accelerator import Memories, check_waits, run, with_waits
 from openmxu_sim.accelerator.definition import step
@@ -80,6 +81,62 @@ def test_random_programs(count: int) -> None:
         program = with_waits(random_program(rng, int(rng.integers(2, 13))))
         check_waits(program)
         assert not _differs(program, seed), seed
+
+
+def _touched(command: Command) -> tuple[set[object], set[object]]:
+    """Rows and words that a command reads, and those that it writes."""
+    rows = [{("row", row) for row in found(command).tolist()} for found in (rows_read, rows_written)]
+    first = words_moved(command).tolist() if command.opcode in ("load", "store") else []
+    words = {("word", at + each) for at in first for each in range(command.values["valid"])} if first else set()
+    return rows[0] | (words if command.opcode == "load" else set()), rows[1] | (
+        words if command.opcode == "store" else set()
+    )
+
+
+def _explored(program: Sequence[Command]) -> int:
+    """The number of states that beginnings and endings in any order reach; conflicting commands never meet."""
+    touched = [_touched(command) for command in program]
+    engines = [command.kind.engine for command in program]
+    seen: set[tuple[int, ...]] = set()
+    todo = [(0, 0, 0, 0)]  # commands begun, and finished by each engine
+    while todo:
+        state = todo.pop()
+        if state in seen:
+            continue
+        seen.add(state)
+        begun, *finished = state
+        ordered = [[i for i in range(begun) if engines[i] == engine] for engine in _FIELDS]
+        unfinished = [i for commands, count in zip(ordered, finished, strict=True) for i in commands[count:]]
+        before = len(todo)
+        for place, (commands, count) in enumerate(zip(ordered, finished, strict=True)):
+            if count < len(commands):
+                todo.append((begun, *(each + (place == index) for index, each in enumerate(finished))))
+        if begun < len(program):
+            (reads, writes), values = touched[begun], program[begun].values
+            waits = [0 if program[begun].opcode == "end" else values[field] for field in _FIELDS.values()]
+            counts = [len(commands) - count for commands, count in zip(ordered, finished, strict=True)]
+            if all(limit == ANY or count <= limit for limit, count in zip(waits, counts, strict=True)):
+                for other in unfinished:
+                    assert not writes & (touched[other][0] | touched[other][1]), (begun, other)
+                    assert not reads & touched[other][1], (begun, other)
+                todo.append((begun + 1, *finished))
+        assert len(todo) > before or (begun == len(program) and not unfinished), "no command can go on"
+    return len(seen)
+
+
+@pytest.mark.parametrize("count", [100, slow(2_000)])
+def test_every_order(count: int) -> None:
+    """Of six commands and the end, at any speeds of three engines; without waits, most of them meet."""
+    states = met = 0
+    for seed in range(count):
+        program = random_program(np.random.default_rng(seed), 6)
+        states += _explored(with_waits(program))
+        try:
+            _explored(program)
+        except AssertionError:
+            met += 1
+    assert states > 10 * count
+    assert met > count // 2
 
 
 def test_a_wait_less_is_refused() -> None:
