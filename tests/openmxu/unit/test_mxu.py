@@ -6,12 +6,12 @@ import pytest
 
 from ...conftest import Bench, slow
 
-_LONGER = ["mxu_2x2_splitter", "mxu_2x2_bf16", "mxu_4x4_ieee", "mxu_4x4_pipelined"]
+_LONGER = ["mxu_2x2_splitter", "mxu_2x2_bf16", "mxu_4x4", "mxu_4x4_ieee", "mxu_4x4_pipelined", "mxu_8x8"]
 
 
 @pytest.mark.parametrize("design", ["mxu_2x2", *map(slow, _LONGER)])
 def test_bench(bench: Bench, design: str) -> None:
-    bench(design)
+    bench(design, count=200 if design == "mxu_8x8" else 2000)
 
 
 @pytest.mark.slow
