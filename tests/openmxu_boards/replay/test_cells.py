@@ -171,6 +171,7 @@ def test_ecp5_multiplier() -> None:
             assert multiply(a | b << 18 | signs << 36) == left * right & (1 << 36) - 1, (hex(a), hex(b), signs)
 
 
+@pytest.mark.slow
 def test_gatemate_logic() -> None:
     """Adders, multiplexers, flip-flops with set and reset on either level."""
     draw, pairs = random.Random(13), []

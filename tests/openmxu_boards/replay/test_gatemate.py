@@ -41,6 +41,7 @@ def tables(draw: random.Random, *names: str) -> dict[str, str]:
     return {f"INIT_{name}": f"{draw.getrandbits(4):04b}" for name in names}
 
 
+@pytest.mark.slow
 @needs_simulator
 def test_halves() -> None:
     """A tree of tables, and one with the other half's output, whose two inputs may come by lines."""
@@ -68,6 +69,7 @@ def test_halves() -> None:
     assert differ(theirs, [pair.replace(".I0(noise[0])", ".I0(noise[1])") for pair in pairs])
 
 
+@pytest.mark.slow
 @needs_simulator
 def test_carries() -> None:
     """What ends a chain takes the carry for an input; what adds it inverts its output; what compares is inverted."""

@@ -113,6 +113,7 @@ def test_carries() -> None:
     compared("gowin/cells_sim.v", cells, ("I0", "I1"))
 
 
+@pytest.mark.slow
 @needs_simulator
 def test_flip_flops() -> None:
     """All kinds: both edges, set, reset, preset, clear, enable."""
@@ -139,6 +140,7 @@ def test_memories_of_luts() -> None:
     compared("gowin/cells_sim.v", cells, ("WAD", "RAD"))
 
 
+@pytest.mark.slow
 @needs_simulator
 def test_carries_of_nextpnr() -> None:
     """What it puts at the ends of chains: a carry of zero, of one, from the fabric, and to it."""

@@ -142,7 +142,7 @@ def test_every_order(count: int) -> None:
 def test_a_wait_less_is_refused() -> None:
     """And there are speeds at which most of such programs go wrong."""
     refused = wrong = 0
-    for seed in range(12):
+    for seed in range(6):
         program = with_waits(random_program(np.random.default_rng(seed), 8))
         for index, command in enumerate(program[:-1]):
             for field in _FIELDS.values():
@@ -153,7 +153,7 @@ def test_a_wait_less_is_refused() -> None:
                         check_waits(less)
                     refused += 1
                     wrong += _differs(less, seed, tries=20)
-    assert refused > 20
+    assert refused > 10
     assert wrong > refused // 2
 
 
