@@ -67,10 +67,9 @@ def host(folder: Path, *arguments: object, program: str = "") -> subprocess.Comp
     ("command", "count"),
     [
         (_COMMAND, 25),
-        (f"{_SMALL} --rows 2 --columns 3 --splitter", 25),
         (f"{_SMALL} --rows 4 --columns 4 --operand fp8_e4m3 --source fp8_e4m3 --subnormals ieee --result fp8_e4m3", 25),
     ],
-    ids=["page", "splitter", "fp8"],
+    ids=["page", "fp8"],
 )
 def test_products(command: str, count: int, tmp_path: Path) -> None:
     """Ragged, of all bit patterns, in all precisions; then with a memory that holds hardly more than a tile."""

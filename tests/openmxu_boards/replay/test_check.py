@@ -220,7 +220,7 @@ def test_icebreaker_multiplies(tmp_path: Path, capsys: pytest.CaptureFixture[str
 
 @pytest.mark.slow
 @needs_simulator
-@pytest.mark.parametrize("board", ["ulx3s-12f", "tang-nano-9k", "gatemate-a1-evb"])
+@pytest.mark.parametrize("board", ["ulx3s-12f", "tang-nano-9k"])
 def test_netlist_after_routing(board: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """It gives the golden bits; with two wires of a product exchanged exit code 1 says so."""
     report = build_system(board, tmp_path)
