@@ -90,7 +90,7 @@ size: $(BIN)/python ## lines of code and tests, words of documentation, and what
 release: docs wheel ## check that this commit can be released; docs/how-to/release.md says how
 	@$(BIN)/python docs/release.py
 
-# Each part has a record of its own, so that none takes an hour.
+# Each part has a record of its own, which can be made anew alone.
 VERIFY.arithmetic := operands oracles
 VERIFY.unit := every ports
 VERIFY.engines := engine cycles

@@ -98,8 +98,8 @@ def test_second_interrupt(tmp_path: Path) -> None:
 @pytest.mark.parametrize("number", list(ENDINGS), ids=lambda number: number.name)
 @pytest.mark.parametrize("name", list(COMMANDS))
 def test_each_command(name: str, number: signal.Signals, tmp_path: Path) -> None:
+    """Early and late, each signal at another moment; ``make faults`` draws more."""
     if name in ("icarus", "verilator") and find_simulator(name) is None:
         pytest.skip(f"{name} is not installed")
-    """Early and late, another moment for each signal; `make faults` draws thousands."""
     moments = (0.3, 1.0, 2.0, 4.0)
     check(name, number, moments[([*COMMANDS].index(name) + [*ENDINGS].index(number)) % len(moments)], tmp_path)

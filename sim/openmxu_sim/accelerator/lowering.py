@@ -194,7 +194,10 @@ def lower(config: AcceleratorConfig, shape: tuple[int, int, int], layers: Sequen
 
 
 def _merged(size: int, layer: Layer) -> Layer:
-    """The layer with groups of whole rows: fewer, with weights of zero between those that are one now."""
+    """The layer with groups of whole rows: fewer, with weights of zero between those that are one now.
+
+    An infinity in one of these is NaN in all of them.
+    """
     if layer.weight is None or layer.groups == 1:
         return layer
     (outputs, inputs, *_), groups = layer.weight.shape, layer.groups

@@ -18,9 +18,9 @@ struct machine *machine_new(void) {
 }
 
 void machine_reset(struct machine *m) {
-  m->in.i_reset[0] = ~0u;
+  m->in.rst[0] = ~0u;
   tick(m);
-  m->in.i_reset[0] = 0;
+  m->in.rst[0] = 0;
 }
 
 void machine_free(struct machine *m) { free(m); }

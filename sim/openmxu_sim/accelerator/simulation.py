@@ -1,7 +1,6 @@
 """The accelerator's RTL, compiled, and the host that runs programs on it."""
 
 import ctypes
-import re
 import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -117,7 +116,7 @@ def _library(config: AcceleratorConfig) -> ctypes.CDLL:
 
 
 def _compile(rtlil: str, config: AcceleratorConfig) -> ctypes.CDLL:
-    circuit = Circuit(re.sub(r"\\rst\b", r"\\i_reset", rtlil), _NAME)  # a circuit's own reset is never asked for
+    circuit = Circuit(rtlil, _NAME, resets=True)
     code = Code(circuit, _NAME, lanes=False)
     code.function("step", list(circuit.outputs), inputs=circuit.inputs, clock=True)
     limbs = _limbs(config)

@@ -75,12 +75,14 @@ class Write:
 class Circuit:
     """A module of an RTLIL text, with all modules in it.
 
-    The reset input is taken as low: registers begin with the values that a reset would give them.
+    Without ``resets`` the reset input is taken as low: registers begin with the values that a reset would give them.
     """
 
-    def __init__(self, rtlil: str, top: str) -> None:
+    def __init__(self, rtlil: str, top: str, *, resets: bool = False) -> None:
         self._flat = flatten(rtlil, top)
-        self.inputs = {name: len(bits) for name, bits in self._flat.inputs.items() if name not in ("clk", "rst")}
+        self._low = () if resets else self._flat.inputs.get("rst", ())
+        left_out = ("clk",) if resets else ("clk", "rst")
+        self.inputs = {name: len(bits) for name, bits in self._flat.inputs.items() if name not in left_out}
         self.outputs = dict(self._flat.outputs)
         self.ports = self._flat.inputs | self._flat.outputs
         self.memories = self._flat.memories
@@ -144,7 +146,7 @@ class Circuit:
 
     def _root(self, bit: Bit) -> Bit:
         bit = self._flat.root(bit)
-        return LOW if bit in self._flat.inputs.get("rst", ()) else bit
+        return LOW if bit in self._low else bit
 
     def _measure_use(self) -> None:
         """Count the low bits of each cell's output that are used; sums, for example, are wider than their uses."""

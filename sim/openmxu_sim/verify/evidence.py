@@ -130,10 +130,10 @@ def verify(
 ) -> Evidence:
     """Run the checks, each in a process of its own."""
     known = checks(thorough=thorough, faults=faults)
-    named = {text: [key for key in known if text in f"{key[0]}: {key[1]}"] for text in only or [""]}
-    for text in (text for text, keys in named.items() if not keys):
-        raise ValueError(f"no check has {text!r} in its group or name")
-    chosen = {key: known[key] for key in known if any(key in keys for keys in named.values())}
+    for text in only:
+        if not any(text in ": ".join(key) for key in known):
+            raise ValueError(f"no check has {text!r} in its group or name")
+    chosen = {key: check for key, check in known.items() if not only or any(text in ": ".join(key) for text in only)}
     versions = tools(thorough=thorough, progress=note)
     start = time.monotonic()
     others = {name: version for name, version in versions.items() if name not in provenance()}
@@ -235,10 +235,10 @@ def _worked() -> float:
 def to_markdown(*parts: Evidence) -> str:
     """Return the evidence of one run, or of several that had different checks, as tables, one for each group."""
     lines: list[str] = []
-    for number, part in enumerate(parts):
-        lines += [_summary(part), ""]
-        if number + 1 == len(parts) or parts[number + 1].tools != part.tools:
-            lines += [*(f"- {tool_version(name, version)}" for name, version in part.tools.items()), ""]
+    for versions, alike in groupby(parts, attrgetter("tools")):
+        for part in alike:
+            lines += [_summary(part), ""]
+        lines += [*(f"- {tool_version(name, version)}" for name, version in versions.items()), ""]
     lines.pop()
     for group, rows in groupby(chain(*(sorted(part.rows, key=_position(part)) for part in parts)), attrgetter("group")):
         lines += [
