@@ -37,7 +37,7 @@ def machine() -> SimulatedAccelerator:
     return SimulatedAccelerator(MACHINE)
 
 
-@pytest.mark.parametrize("count", [60, slow(1000)])
+@pytest.mark.parametrize("count", [60, slow(400)])
 def test_random_programs(count: int, machine: SimulatedAccelerator) -> None:
     for seed in range(count):
         rng = np.random.default_rng(seed)
@@ -127,7 +127,7 @@ def _read(commands: Sequence[Command | _Words]) -> tuple[list[Command], str]:
     return program, ""
 
 
-@pytest.mark.parametrize("count", [150, slow(2000)])
+@pytest.mark.parametrize("count", [150, slow(800)])
 def test_damaged_programs(count: int, machine: SimulatedAccelerator) -> None:
     """A bit of a command flipped: it stops, or computes what the definition says of it."""
     stops = 0
@@ -155,7 +155,7 @@ def test_damaged_programs(count: int, machine: SimulatedAccelerator) -> None:
     assert stops > count // 4
 
 
-@pytest.mark.parametrize("count", [40, slow(1000)])
+@pytest.mark.parametrize("count", [40, slow(400)])
 def test_resets(count: int, machine: SimulatedAccelerator) -> None:
     """In any cycle of a program; the next one computes what the definition says."""
     running = 0

@@ -74,7 +74,7 @@ def _differs(program: Sequence[Command], seed: int, tries: int = 1) -> bool:
     return False
 
 
-@pytest.mark.parametrize("count", [100, slow(2_000)])
+@pytest.mark.parametrize("count", [100, slow(600)])
 def test_random_programs(count: int) -> None:
     for seed in range(count):
         rng = np.random.default_rng(seed)
@@ -124,7 +124,7 @@ def _explored(program: Sequence[Command]) -> int:
     return len(seen)
 
 
-@pytest.mark.parametrize("count", [100, slow(2_000)])
+@pytest.mark.parametrize("count", [100, slow(600)])
 def test_every_order(count: int) -> None:
     """Of six commands and the end, at any speeds of three engines; without waits, most of them meet."""
     states = met = 0
