@@ -1,4 +1,4 @@
-"""What `openmxu verify` checks, in every test run; and that its record says what came of it."""
+"""What `openmxu verify` checks, the longer ones in `make slow`; and that its record says what came of it."""
 
 import json
 import re
@@ -53,7 +53,7 @@ _NEIGHBOURS = ("all operands, on the synthesised gates", "mutants on the test be
 
 
 def _is_slow(check: Check) -> bool:
-    """Whether it takes ten seconds, or has a neighbour in every test run: left to ``openmxu verify``."""
+    """Whether it takes ten seconds, or has a neighbour in every test run."""
     return (
         check.group.startswith(_SLOW_GROUPS)
         or check.name.startswith(_SLOW)
@@ -62,7 +62,11 @@ def _is_slow(check: Check) -> bool:
 
 
 @pytest.mark.parametrize(
-    "check", [pytest.param(check, id=f"{check.group}: {check.name}") for check in _QUICK if not _is_slow(check)]
+    "check",
+    [
+        pytest.param(check, id=f"{check.group}: {check.name}", marks=[pytest.mark.slow] if _is_slow(check) else [])
+        for check in _QUICK
+    ],
 )
 def test_check(check: Check) -> None:
     outcome = check.run()
