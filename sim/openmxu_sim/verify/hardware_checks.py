@@ -12,9 +12,10 @@ from openmxu.formal.solvers import SOLVERS
 from openmxu.formal.specification import ALWAYS
 from openmxu.spec.config import MxuConfig
 from openmxu.spec.formats import SUBNORMALS
+from openmxu.spec.forms import AREA, FORMS
 from openmxu.spec.passes import Part
 from openmxu_sim.verify.check import FAILED, HOLDS, OPEN, Check, Outcome, counted, description, of_tally, small_unit
-from openmxu_sim.verify.exhaustion import SWEEPS, additions, sweep
+from openmxu_sim.verify.exhaustion import SWEEPS, additions, biased_products, dot_products, products_in_pairs, sweep
 from openmxu_sim.verify.exploration import explore
 from openmxu_sim.verify.exploration.bugs import SEEDED_BUGS, seeded
 from openmxu_sim.verify.mutants import SUBJECTS, grade
@@ -32,6 +33,9 @@ def operand_checks(_: bool) -> Iterator[Check]:
                 partial(of_tally, partial(sweep, name, mode), "operands or pairs"),
                 thorough=chosen.part != Part.WHOLE,
             )
+    name = "e2f1 x e2f1, twice, + e4f3, 16 sums"
+    run = partial(of_tally, partial(dot_products, "e2f1", "e4f3", products_in_pairs), "operands")
+    yield Check("all operands, on the synthesised gates", name, "integers of Python", run, thorough=True, seconds=25)
 
 
 def sum_checks(thorough: bool) -> Iterator[Check]:
@@ -45,6 +49,12 @@ def sum_checks(thorough: bool) -> Iterator[Check]:
                 partial(of_tally, partial(additions, mode, stages, count), "sums"),
                 seconds=20 if thorough else 3,
             )
+    for form in FORMS:
+        name = f"bf16 x bf16, four times, + fp32, form for {form}"
+        operands = partial(biased_products, 10**5 if thorough else 10**4)
+        run = partial(of_tally, partial(dot_products, "bf16", "fp32", operands, form=form), "sums")
+        group = "biased operands, on the synthesised gates"
+        yield Check(group, name, "integers of Python", run, thorough=form != AREA, seconds=30)
 
 
 def proof_checks(_: bool) -> Iterator[Check]:

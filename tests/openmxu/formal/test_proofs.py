@@ -11,7 +11,7 @@ import pytest
 from amaranth.hdl import Fragment
 
 from openmxu import yosys
-from openmxu.arith import Converter, streamed
+from openmxu.arith import Adder, Converter, Multiplier, streamed
 from openmxu.catalog import CATALOG
 from openmxu.export.verilog import to_rtlil
 from openmxu.formal import solvers
@@ -21,6 +21,8 @@ from openmxu.formal.smt import transition_system
 from openmxu.formal.solvers import SOLVERS, SolverError, solve
 from openmxu.formal.specification import ADD, ADD_PRODUCT, CONVERT, MULTIPLY, NEAREST, PRODUCT, Operation
 from openmxu.spec.formats import BF16, FP32, SUBNORMALS
+from openmxu.spec.forms import AREA, FORMS
+from openmxu.unit.pe import ProcessingElement
 from openmxu_sim import golden
 
 _QUICK = [proof for proof in proofs().values() if proof.quick]
@@ -65,6 +67,11 @@ def _word(product: int, mode: str) -> int:
     return int(np.float32(magnitude).view(np.uint32)) | sign << (FP32.width - 1)
 
 
+@pytest.mark.parametrize("part", ["products", "window", "sum"])
+def test_specification_of_several_terms_is_a_function(part: str) -> None:
+    assert is_ambiguous(proofs()[f"pe_bf16_flush_t4_s4_{part}"], "bitwuzla") is False
+
+
 @pytest.mark.parametrize("table", [ADD, MULTIPLY, CONVERT, NEAREST], ids=["add", "multiply", "convert", "nearest"])
 @pytest.mark.parametrize("mode", SUBNORMALS)
 def test_specification_is_a_function(table: Mapping[str, Operation], mode: str) -> None:
@@ -84,8 +91,8 @@ def test_catalog_is_covered() -> None:
         if design.family == "pe" and design.domain["operand"] == "bf16":
             component = design.build()
             Fragment.get(component, None)
-            name = component.module_name
-            assert names >= {f"{name}_sum", f"{name}_product", f"{name}_shift"}, design.name
+            parts = ("product", "sum", "shift") if component.terms == 1 else ("products", "window", "sum", "shift")
+            assert names >= {f"{component.module_name}_{part}" for part in parts}, design.name
     # What stands inside others is found, too: the adder of an accumulator column, the converter at the edge.
     assert names >= {"adder_fp32_flush_s1", "adder_fp32_flush_s5", "adder_fp32_ieee_s1", "converter_fp32_bf16_ieee_s0"}
     # A quick run has both modes, one stage and several.
@@ -93,6 +100,24 @@ def test_catalog_is_covered() -> None:
         "pe_bf16_ieee_s1_sum",
         "pe_bf16_flush_s6_sum",
     }
+
+
+@pytest.mark.slow
+def test_forms_with_gates_of_their_own_are_covered() -> None:
+    """Each has a proof, and gates as in another form have none."""
+    components = {
+        proof.component.module_name: proof.component
+        for proof in proofs().values()
+        if isinstance(proof.component, (Adder, Converter, Multiplier, ProcessingElement))
+    }
+    usual = {name: to_rtlil(component) for name, component in components.items()}
+    forms = [form for form in FORMS if form != AREA]
+    differing = {
+        (name, form) for name in usual for form in forms if to_rtlil(components[name], form=form) != usual[name]
+    }
+    proven = {(proof.component.module_name, proof.form) for proof in proofs().values() if proof.form != AREA}
+    assert proven == differing
+    assert all(name.endswith(f"_{proof.form}") == (proof.form != AREA) for name, proof in proofs().items())
 
 
 @pytest.mark.parametrize(

@@ -43,6 +43,7 @@ _SLOW = (
     "fp32 + fp32, flush, 0 stages",
     "fp32 + fp32, flush, 5 stages",
     "fp16 + fp16",
+    "bf16 x bf16, four times",
     "fp32 -> bf16, flush",
     "splitter, flush",
     "adder, flush",
