@@ -135,14 +135,14 @@ def mutant_controls(proof: Proof, count: int, *, seed: int) -> list[Control]:
 
 def _shipped() -> Iterator[Any]:
     """All components in designs of the catalog, with arrays of one processing element; and one of several terms."""
-    for design in CATALOG.values():
-        size = {"rows": design.domain["terms"], "columns": 1} if "rows" in design.domain else {}
-        fragments = [Fragment.get(design.build(**size), None)]
+    sizes = [{"rows": each.domain["terms"], "columns": 1} if "rows" in each.domain else {} for each in CATALOG.values()]
+    designs = [design.build(**size) for design, size in zip(CATALOG.values(), sizes, strict=True)]
+    for design in (*designs, ProcessingElement(stages=4, terms=4)):
+        fragments = [Fragment.get(design, None)]
         while fragments:
             fragment = fragments.pop()
             yield from fragment.origins or ()
             fragments += [inner for inner, *_ in fragment.subfragments]
-    yield ProcessingElement(stages=4, terms=4)
 
 
 def about(component: Any) -> Iterator[Proof]:
