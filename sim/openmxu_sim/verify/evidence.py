@@ -234,11 +234,14 @@ def _worked() -> float:
 
 def to_markdown(*parts: Evidence) -> str:
     """Return the evidence of one run, or of several that had different checks, as tables, one for each group."""
-    lines: list[str] = []
+    lines, before = list[str](), dict[str, str]()
     for versions, alike in groupby(parts, attrgetter("tools")):
         for part in alike:
             lines += [_summary(part), ""]
-        lines += [*(f"- {tool_version(name, version)}" for name, version in versions.items()), ""]
+        lines += ["Tools as above, but", ""] if before else []
+        new = (tool_version(name, version) for name, version in versions.items() if before.get(name) != version)
+        lines += [*(f"- {each}" for each in new), ""]
+        before = versions
     lines.pop()
     for group, rows in groupby(chain(*(sorted(part.rows, key=_position(part)) for part in parts)), attrgetter("group")):
         lines += [
