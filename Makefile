@@ -10,7 +10,7 @@ QUICK := tests/test_architecture.py tests/openmxu/arith tests/openmxu/cli/test_c
   tests/openmxu/area/target/test_liberty.py tests/openmxu_sim/golden tests/openmxu_sim/netlist \
   tests/openmxu_sim/engines/test_model.py tests/openmxu_sim/operands tests/openmxu_sim/studies/test_studies.py
 
-.PHONY: help setup setup-browser setup-litex setup-models demo test quick slow lint docs boards wheel release size verify \
+.PHONY: help setup setup-browser setup-litex setup-models demo test quick slow thorough lint docs boards wheel release size verify \
   verify-arithmetic verify-unit verify-engines verify-mutants faults bench study areas digits clean
 
 help: ## show this list
@@ -58,8 +58,11 @@ test: setup ## the tests, in seven to ten minutes
 quick: setup ## half of the tests in two minutes: arithmetic, one processing element, golden model, plumbing
 	@$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow" $(QUICK)
 
-slow: setup ## the longest tests, in half an hour
-	@$(BIN)/python -m pytest -n 2 --dist worksteal -m slow
+slow: setup ## longer tests, in half an hour
+	@$(BIN)/python -m pytest -n 2 --dist worksteal -m "slow and not thorough"
+
+thorough: setup ## the longest tests, in a quarter of an hour; before a release
+	@$(BIN)/python -m pytest -n 2 --dist worksteal -m thorough
 
 lint: $(VENV)/.all $(VENV)/.lint ## style, types, direction of dependencies
 	@$(BIN)/ruff check

@@ -148,6 +148,9 @@ def browser() -> Iterator[Any]:
 slow = partial(pytest.param, marks=pytest.mark.slow)
 """A case for `make slow`, beside others for `make test`."""
 
+thorough = partial(pytest.param, marks=(pytest.mark.slow, pytest.mark.thorough))
+"""A case for `make thorough`."""
+
 Bench = Callable[..., None]
 
 

@@ -66,10 +66,14 @@ def host(folder: Path, *arguments: object, program: str = "") -> subprocess.Comp
 @pytest.mark.parametrize(
     ("command", "count"),
     [
-        (_COMMAND, 25),
-        (f"{_SMALL} --rows 4 --columns 4 --operand fp8_e4m3 --source fp8_e4m3 --subnormals ieee --result fp8_e4m3", 25),
+        pytest.param(_COMMAND, 25, id="page"),
+        pytest.param(
+            f"{_SMALL} --rows 4 --columns 4 --operand fp8_e4m3 --source fp8_e4m3 --subnormals ieee --result fp8_e4m3",
+            25,
+            marks=pytest.mark.thorough,
+            id="fp8",
+        ),
     ],
-    ids=["page", "fp8"],
 )
 def test_products(command: str, count: int, tmp_path: Path) -> None:
     """Ragged, of all bit patterns, in all precisions; then with a memory that holds hardly more than a tile."""
@@ -122,10 +126,15 @@ def test_a_unit_that_is_none(options: list[str], complaint: str, tmp_path: Path)
 @pytest.mark.parametrize(
     ("right", "wrong", "code"),
     [
-        ('self.dma = WishboneDMAWriter(wishbone.Interface(data_width=WORD), endianness="big")', '"little"', 1),
-        ("self.sink.ready.eq(~converter.source.valid)", "self.sink.ready.eq(1)", 2),
+        pytest.param(
+            'self.dma = WishboneDMAWriter(wishbone.Interface(data_width=WORD), endianness="big")',
+            '"little"',
+            1,
+            marks=pytest.mark.thorough,
+            id="swapped",
+        ),
+        pytest.param("self.sink.ready.eq(~converter.source.valid)", "self.sink.ready.eq(1)", 2, id="TUSER too early"),
     ],
-    ids=["swapped", "TUSER too early"],
 )
 def test_mistakes_are_seen(right: str, wrong: str, code: int, tmp_path: Path) -> None:
     """By the comparison, or by the unit itself."""

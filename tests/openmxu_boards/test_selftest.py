@@ -18,7 +18,7 @@ from openmxu.unit import accumulator
 from openmxu_boards import Program, SelfTest, boards, find_board, program
 from openmxu_boards.selftest import RomSource, StallPattern, _play
 
-from ..conftest import slow
+from ..conftest import slow, thorough
 from .testbenches import run
 
 SMALL = MxuConfig(rows=2, columns=2, stages=1, depth=4)
@@ -57,7 +57,7 @@ SIMULATED = {board.config: board for board in reversed(boards()) if board.config
 
 @pytest.mark.parametrize(
     "board",
-    [board if board.name == "icebreaker" else slow(board) for board in SIMULATED.values()],
+    [board if board.name == "icebreaker" else thorough(board) for board in SIMULATED.values()],
     ids=lambda board: board.name,
 )
 def test_passes_on_boards(board: Any) -> None:
@@ -87,7 +87,7 @@ SIGN = 31
         ("results", 0, SIGN),
         slow("weights", 0, SIGN),
         slow("activations", 0, SIGN),
-        *(slow("results", 0, bit) for bit in (0, 63, 64)),
+        *(thorough("results", 0, bit) for bit in (0, 63, 64)),
         slow("results", -1, 0),
     ],
 )

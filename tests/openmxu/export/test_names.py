@@ -22,7 +22,7 @@ from openmxu.export.names import PORTS, check_name, check_vhdl_name
 from openmxu.export.verilog import to_verilog
 from openmxu_sim.cosim.runner import simulate
 
-from ...conftest import slow
+from ...conftest import thorough
 from ...linters import lint
 from ..conftest import Command, Refused
 
@@ -131,7 +131,7 @@ def unit(choices: dict[str, Any]) -> Any:
     return build("mxu", **choices | formats | {"operand": operand})
 
 
-@pytest.mark.parametrize("count", [2, slow(6)])
+@pytest.mark.parametrize("count", [2, thorough(6)])
 def test_modules_of_one_name_are_the_same(count: int) -> None:
     """In pairs of units of all sorts that differ in one parameter, under the same name and under others."""
     generator = Random(count)

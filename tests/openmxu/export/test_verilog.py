@@ -18,7 +18,7 @@ from openmxu.export.verilog import to_rtlil, to_verilog
 from openmxu.spec.formats import FP32
 from openmxu.unit.hierarchy import repeat
 
-from ...conftest import slow
+from ...conftest import slow, thorough
 from ...linters import lint, verilator_lint
 
 _SMALL = [name for name, design in CATALOG.items() if design.cells <= 64]
@@ -38,7 +38,7 @@ def test_small_designs_are_lint_clean(name: str, tmp_path: Path) -> None:
     ("name", "modules"),
     [
         ("mxu_16x16", ("row_bf16_flush_s1_c16", "array_bf16_flush_s1_r16_c16")),
-        slow("mxu", ("row_bf16_flush_s1_c128", "array_bf16_flush_s1_r16_c128", "array_bf16_flush_s1_r128_c128")),
+        thorough("mxu", ("row_bf16_flush_s1_c128", "array_bf16_flush_s1_r16_c128", "array_bf16_flush_s1_r128_c128")),
     ],
 )
 def test_large_units_are_lint_clean_and_hierarchical(name: str, modules: tuple[str, ...], tmp_path: Path) -> None:
@@ -101,7 +101,7 @@ def test_no_paths_and_no_chance() -> None:
     assert str(Path.cwd()) not in first
 
 
-@pytest.mark.parametrize("name", ["stream_converter", slow("mxu_2x2_axi")])
+@pytest.mark.parametrize("name", ["stream_converter", thorough("mxu_2x2_axi")])
 def test_yosys_reads_the_same_design(name: str) -> None:
     """The Verilog is Amaranth's RTLIL: each register, memory place and output is proven to get the same next."""
     component = build(name, **({"rows": 1, "columns": 1, "depth": 4} if "axi" in name else {}))

@@ -4,12 +4,13 @@ from typing import Any
 
 import pytest
 
-from ...conftest import Bench, slow
+from ...conftest import Bench, slow, thorough
 
-_LONGER = ["mxu_2x2_splitter", "mxu_2x2_bf16", "mxu_4x4", "mxu_4x4_ieee", "mxu_4x4_pipelined", "mxu_8x8"]
+_LONGER = ["mxu_2x2_splitter", "mxu_2x2_bf16", "mxu_4x4"]
+_LONGEST = ["mxu_4x4_ieee", "mxu_4x4_pipelined", "mxu_8x8"]
 
 
-@pytest.mark.parametrize("design", ["mxu_2x2", *map(slow, _LONGER)])
+@pytest.mark.parametrize("design", ["mxu_2x2", *map(slow, _LONGER), *map(thorough, _LONGEST)])
 def test_bench(bench: Bench, design: str) -> None:
     bench(design, count=200 if design == "mxu_8x8" else 2000)
 

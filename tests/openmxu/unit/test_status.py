@@ -89,6 +89,7 @@ def test_bench(bench: Bench) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.thorough
 def test_icarus(bench: Bench) -> None:
     """A short bank, which is the sooner full."""
     bench("mxu_2x2_status", {"depth": 16}, count=50, simulator="icarus")

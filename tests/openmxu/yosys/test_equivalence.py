@@ -16,7 +16,7 @@ from openmxu.export.verilog import to_rtlil
 from openmxu.yosys.equivalence import is_equivalent
 from openmxu.yosys.netlist import Bit, Cell, Netlist, read_netlist
 
-from ...conftest import slow
+from ...conftest import thorough
 
 _DEEP = 3
 _WIDTH = 32
@@ -125,7 +125,7 @@ def _always_the_same(netlist: Netlist) -> bool:
     return True
 
 
-@pytest.mark.parametrize("count", [15, slow(200)])
+@pytest.mark.parametrize("count", [15, thorough(200)])
 def test_random_netlists(count: int) -> None:
     """Nothing is called equivalent that all pairs of states show to differ; and most of what does not is proven."""
     generator = Random(count)

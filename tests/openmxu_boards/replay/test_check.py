@@ -183,6 +183,7 @@ def test_loop_of_gates() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.thorough
 @needs_simulator
 @needs_chip
 def test_icebreaker(tmp_path: Path) -> None:
@@ -217,7 +218,7 @@ def test_icebreaker_multiplies(tmp_path: Path, capsys: pytest.CaptureFixture[str
 
 @pytest.mark.slow
 @needs_simulator
-@pytest.mark.parametrize("board", ["ulx3s-12f", "tang-nano-9k"])
+@pytest.mark.parametrize("board", ["ulx3s-12f", pytest.param("tang-nano-9k", marks=pytest.mark.thorough)])
 def test_netlist_after_routing(board: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """It gives the golden bits; with two wires of a product exchanged exit code 1 says so."""
     report = build_system(board, tmp_path)

@@ -242,6 +242,7 @@ def test_a_port_is_one_program_s(terminal: Terminal) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.thorough
 def test_without_a_compiler(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """Amaranth's simulator takes its time, and the host waits in the board's."""
     monkeypatch.setattr("openmxu_boards.simulated.is_available", lambda: False)
@@ -345,7 +346,7 @@ def test_buffers_that_are_too_small() -> None:
 
 @pytest.mark.slow  # in `make test`, of the system above
 @verilated
-@pytest.mark.parametrize("board", ["icebreaker", "ulx3s-12f"])
+@pytest.mark.parametrize("board", ["icebreaker", pytest.param("ulx3s-12f", marks=pytest.mark.thorough)])
 def test_commands(board: str, files: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["board", "info", "--simulate", board]) == 0
     assert "answers on /dev/" in capsys.readouterr().out
@@ -396,6 +397,7 @@ def test_time_is_the_design_s() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.thorough
 def test_lights() -> None:
     system = new_system()
     pins = AmaranthPins(system)

@@ -143,6 +143,7 @@ def test_built_side_by_side(simulator: str, builds: list[str], tmp_path: Path) -
 
 
 @pytest.mark.slow
+@pytest.mark.thorough
 @ICARUS_FIRST
 def test_only_what_runs_is_kept(simulator: str, builds: list[str], tmp_path: Path) -> None:
     design: dict[str, Any] = {"verilog": STREAM, "top": "top", "simulator": simulator, "waves": False}
@@ -182,6 +183,7 @@ def test_a_kept_simulation_that_does_not_run_is_built_anew(simulator: str, build
 
 
 @pytest.mark.slow
+@pytest.mark.thorough
 @ICARUS_FIRST
 def test_a_simulation_with_a_wrong_answer_is_not_kept(
     simulator: str, builds: list[str], monkeypatch: pytest.MonkeyPatch

@@ -30,7 +30,7 @@ def engine(simulator: str) -> Engine:
 @pytest.mark.parametrize(
     ("config", "seed", "precision"),
     [
-        pytest.param(SMALL, None, "highest", id="2x2-free", marks=pytest.mark.slow),
+        pytest.param(SMALL, None, "highest", id="2x2-free", marks=(pytest.mark.slow, pytest.mark.thorough)),
         pytest.param(SMALL, 3, "default", id="2x2-stalled"),
         pytest.param(PIPELINED, None, "highest", id="3x2_s7-free", marks=pytest.mark.slow),
         pytest.param(PIPELINED, 3, "default", id="3x2_s7-stalled", marks=pytest.mark.slow),

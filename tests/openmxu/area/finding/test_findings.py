@@ -395,6 +395,7 @@ def test_points_of_the_plot_are_the_areas() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.thorough
 def test_points() -> None:
     for extent in (full_points(), default_points()):
         points = once([*extent, *ablation_points()])

@@ -75,6 +75,7 @@ def test_hierarchy_adds_up() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.thorough
 def test_points_of_the_catalog() -> None:
     """Each design has a plan; those with equal top modules are equal parts."""
     tops: dict[str, str] = {}
