@@ -98,7 +98,11 @@ class AccumulatorColumn(wiring.Component):
     i_bias_write : In(1)
         ``i_bias`` is the newest bias.
     i_bias_place : In(4)
-        Its place in the ring. These three only with ``biased``.
+        Its place in the ring.
+    i_bias_oldest : In(4)
+        Place of the bias of ``i_control``'s tile.
+    o_bias_oldest : Out(4)
+        ``i_bias_oldest`` one cycle later, for the next column. These five only with ``biased``.
     """
 
     def __init__(self, config: MxuConfig, *, biased: bool = False) -> None:
@@ -115,6 +119,7 @@ class AccumulatorColumn(wiring.Component):
                 "o_data": Out(config.result.width),
             }
             | ({"i_bias": In(FP32.width), "i_bias_write": In(1), "i_bias_place": In(_PLACE)} if biased else {})
+            | ({"i_bias_oldest": In(_PLACE), "o_bias_oldest": Out(_PLACE)} if biased else {})
         )
 
     @property
@@ -167,14 +172,12 @@ class AccumulatorColumn(wiring.Component):
             return _NEGATIVE_ZERO
         m.submodules.biases = biases = Memory(shape=FP32.width, depth=BIASES, init=[])
         write, read = biases.write_port(), biases.read_port()
-        place = Signal(_PLACE)  # the oldest bias
-        control = self.i_control
-        m.d.sync += place.eq(place + (control.valid & control.bias & control.last))
+        m.d.sync += self.o_bias_oldest.eq(self.i_bias_oldest)
         m.d.comb += [
             write.addr.eq(self.i_bias_place),
             write.data.eq(self.i_bias),
             write.en.eq(self.i_bias_write),
-            read.addr.eq(place),
+            read.addr.eq(self.i_bias_oldest),
         ]
         return Mux(self.o_control.bias, read.data, _NEGATIVE_ZERO)
 
@@ -304,8 +307,10 @@ class AccumulatorBank(wiring.Component):
         control = self.i_control
         columns = repeat(platform, lambda: AccumulatorColumn(self.config, biased=self.biased), self.config.columns)
         if self.biased:
-            place = Signal(_PLACE)
+            # Both are the bank's: a column, which is written once for all, keeps nothing that a reset must reach.
+            place, oldest = Signal(_PLACE), Signal(_PLACE)
             m.d.sync += place.eq(place + self.i_bias_write)
+            m.d.sync += oldest.eq(oldest + (control.valid & control.bias & control.last))
         for index, column in enumerate(columns):
             m.submodules[f"column_{index}"] = column
             m.d.comb += [
@@ -320,7 +325,9 @@ class AccumulatorBank(wiring.Component):
                     column.i_bias.eq(self.i_biases.word_select(index, FP32.width)),
                     column.i_bias_write.eq(self.i_bias_write),
                     column.i_bias_place.eq(place),
+                    column.i_bias_oldest.eq(oldest),
                 ]
+                oldest = column.o_bias_oldest
             control = column.o_control
         m.d.comb += [
             emission.i_control.eq(control),
