@@ -96,7 +96,9 @@ def test_a_program_that_stops(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Ca
     [
         ("compile model.onnx --rows 2 --columns 4", "columns must be rows=2 in an accelerator, not 4"),
         ("compile model.onnx --scratchpad 64G", "scratchpad must be a number of bytes, such as 64K or 1M, not '64G'"),
-        ("compile model.onnx --scratchpad 3", "rows must be an integer from 1 to 65536, not 0"),
+        ("compile model.onnx --scratchpad 3", "scratchpad must be from 8 to 524288 bytes for 4x4, not 3"),
+        ("compile model.onnx --weights 1G", "weights must be a number of bytes"),
+        ("compile model.onnx --rows 40000 --columns 40000", "rows times columns must be at most 16777216"),
         ("compile model.onnx --scratchpad 64", "scratchpad must have at least "),
         ("compile model.onnx --weights 64", "weights must have at least "),
         ("compile x.npz", "model must be an ONNX file, not x.npz: "),
@@ -105,6 +107,10 @@ def test_a_program_that_stops(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Ca
         ("run model.onnx --input other.npz", "--input must have an array x, not z"),
         ("run model.onnx --input two.npz", "x must be one picture, 1 x C x H x W or 1 x K, not (2, 1, 4, 4)"),
         ("run model.onnx --input large.npz", "x must have the shape (1, 4, 4), not (1, 5, 4)"),
+        ("run model.onnx --input bool.npz", "x must be numbers, not bool"),
+        ("run model.onnx --input x.npz --engine model --check", "check requires the simulation"),
+        ("run model.mxa --input x.npz --rows 4", "rows must be left out with a compiled network, which has its own"),
+        ("run cut.mxa --input x.npz", "MODEL must be a network that openmxu compile wrote, not cut.mxa: "),
     ],
 )
 @pytest.mark.usefixtures("folder")
@@ -112,7 +118,27 @@ def test_invalid_requests(arguments: str, message: str, capsys: pytest.CaptureFi
     np.savez("other.npz", z=np.zeros((1, 1, 4, 4)))
     np.savez("two.npz", x=np.zeros((2, 1, 4, 4)))
     np.savez("large.npz", x=np.zeros((1, 1, 5, 4)))
+    np.savez("bool.npz", x=np.zeros((1, 1, 4, 4), bool))
+    Path("cut.mxa").write_bytes(Path("x.npz").read_bytes()[:-40])
     assert main([*arguments.split(), "-o", "out"]) == 2
     lines = capsys.readouterr().err.splitlines()
     assert any(message in line for line in lines), lines
     assert not Path("out").exists()
+
+
+@needs_compiler
+def test_a_program_of_many_commands(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The machine has room for it; the output has any name."""
+    model = onnx.load(folder / "model.onnx")
+    del model.graph.node[2:]
+    model.graph.node[1].output[0] = model.graph.output[0].name = "file"
+    model.graph.output[0].type.Clear()
+    model.graph.input[0].type.tensor_type.shape.dim[2].dim_value = 200
+    onnx.save(model, "long.ONNX")
+    np.savez("x.npz", x=np.random.default_rng(1).integers(-2, 3, (1, 1, 200, 4)))
+    assert main(["run", "long.ONNX", *_SIZE, "--depth", "4", "--input", "x.npz", "--check", "-o", "y.npz"]) == 0
+    shown = capsys.readouterr().out
+    assert "| first | 99 |" in shown
+    assert "0 of 32,768 words" in shown
+    image = np.load("x.npz")["x"].astype(np.float32)
+    assert (np.load("y.npz")["file"] == Session(model).run({"x": image})["file"]).all()

@@ -153,8 +153,8 @@ class Accelerator(wiring.Component):
         ]
         self._split_loops(m, fetch, weights, feeder, writer)
         for stop, seen in (
-            (Stop.WRITE, writer.o_outside),
             (Stop.WEIGHTS, weights.o_outside),
+            (Stop.WRITE, writer.o_outside),
             (Stop.READ, feeder.o_outside),
             (Stop.TILE, feeder.o_long),
             (Stop.SUMS, feeder.o_other),

@@ -4,7 +4,7 @@ from enum import IntEnum
 
 
 class Stop(IntEnum):
-    """Why a program stopped; the lower code, if there are several reasons in one cycle."""
+    """Why a program stopped; the lower code, if several are found in one cycle. A command that runs is found first."""
 
     NONE = 0
     COMMAND = 1

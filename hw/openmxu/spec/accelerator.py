@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from openmxu.spec.commands import Command
+from openmxu.spec.commands import WORDS, Command
 from openmxu.spec.config import MxuConfig
 from openmxu.spec.formats import BF16
 from openmxu.spec.integers import check_integer
@@ -80,6 +80,13 @@ def check_program(config: AcceleratorConfig, program: Sequence[Command]) -> None
             left = 0 if command.opcode != "matmul" or command.values["emit"] else rows_of_tile(command)
     if not program or program[-1].opcode != "end":
         raise ValueError("a program must end with the command end")
+    check_room(config, program)
+
+
+def check_room(config: AcceleratorConfig, program: Sequence[Command]) -> None:
+    """Refuse a program that is too long for the accelerator."""
+    if WORDS * len(program) > config.program:
+        raise ValueError(f"a program must have at most {config.program // WORDS} commands, not {len(program)}")
 
 
 def rows_of_tile(command: Command) -> int:

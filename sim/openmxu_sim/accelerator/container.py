@@ -59,24 +59,32 @@ def write_network(network: CompiledNetwork) -> bytes:
 
 def read_network(path: Path) -> CompiledNetwork:
     """Read a ``.mxa`` file; a :exc:`ValueError` says what is wrong with it, or with its program."""
-    arrays = read_arrays(path, "MODEL")
     try:
+        arrays = read_arrays(path, "MODEL")
         facts = json.loads(arrays["facts"].tobytes())
         config = AcceleratorConfig(**facts["config"])
         program = [Command.of_words(words.tolist()) for words in _checked(arrays, "program", np.uint32, 16)]
         weights = _checked(arrays, "weights", np.uint16, config.size)
         pictures = {name: _picture(fields) for name, fields in facts["pictures"].items()}
-        layers = [LayerReport(**{**layer, "commands": range(*layer["commands"])}) for layer in facts["layers"]]
+        layers = [_layer(fields, len(program)) for fields in facts["layers"]]
         names = {name: str(facts[name]) for name in ("source", "result", "output")}
         missing = {names["source"], names["result"]} - set(pictures)
-        if missing or not all(_lies_in(picture, config) for picture in pictures.values()):
+        if not layers or missing or not all(_lies_in(picture, config) for picture in pictures.values()):
             raise ValueError("a picture is not in the scratchpad")
         check_program(config, program)
         check_waits(program)
-    except (KeyError, TypeError, IndexError, AttributeError, ValueError) as error:
+    except (LookupError, TypeError, AttributeError, ValueError, OverflowError, RecursionError) as error:
         raise ValueError(f"MODEL must be a network that openmxu compile wrote, not {path}: {error}") from None
     lowered = Lowered(config, program, weights, pictures, layers)
     return CompiledNetwork(lowered, **names, host=arrays["host"].tobytes(), flat=bool(facts["flat"]))
+
+
+def _layer(fields: dict[str, Any], commands: int) -> LayerReport:
+    first, last = map(int, fields["commands"])
+    cycles, products = int(fields["cycles"]), int(fields["products"])
+    if not 0 <= first <= last <= commands or cycles < 1 or products < 0:
+        raise ValueError("a layer has commands, cycles or products that cannot be")
+    return LayerReport(str(fields["name"]), range(first, last), cycles, products)
 
 
 def _checked(arrays: Mapping[str, npt.NDArray[Any]], name: str, dtype: type, row: int) -> npt.NDArray[Any]:

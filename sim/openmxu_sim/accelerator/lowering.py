@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from openmxu.spec.accelerator import AcceleratorConfig
+from openmxu.spec.accelerator import AcceleratorConfig, check_room
 from openmxu.spec.commands import Command, Level
 from openmxu_sim import golden
 from openmxu_sim.accelerator.definition import Halves
@@ -177,7 +177,8 @@ def lower(config: AcceleratorConfig, shape: tuple[int, int, int], layers: Sequen
         pictures[name] = Picture(end, channels, height, width, border, packing if name == source else _PLAIN)
         end += -(-channels // config.size) * pictures[name].plane
     if end > config.rows:
-        raise ValueError(f"scratchpad must have at least {end} rows for this network, not {config.rows}")
+        row = f"rows of {2 * config.size} bytes"
+        raise ValueError(f"scratchpad must have at least {end} {row} for this network, not {config.rows}")
     program: list[Command] = []
     weights: list[Halves] = []
     reports = []
@@ -189,7 +190,9 @@ def lower(config: AcceleratorConfig, shape: tuple[int, int, int], layers: Sequen
         reports.append(LayerReport(layer.name, range(first, len(program)), _cycles(config, commands), needed))
     rows = np.concatenate(weights) if weights else np.zeros((0, config.size), np.uint16)
     if len(rows) > config.weights:
-        raise ValueError(f"weights must have at least {len(rows)} rows for this network, not {config.weights}")
+        row = f"rows of {2 * config.size} bytes"
+        raise ValueError(f"weights must have at least {len(rows)} {row} for this network, not {config.weights}")
+    check_room(config, [*program, Command("end")])
     return Lowered(config, with_waits([*program, Command("end")]), rows, pictures, reports)
 
 
@@ -216,7 +219,7 @@ def _packed(
     """The layers with a line of the kernel in the channels of the input, if they fit a row."""
     readers = [layer for layer in layers if source in (layer.source, layer.added)]
     [first] = readers if len(readers) == 1 else [None]
-    if first is None or first.weight is None or first.source != source or first.kernel[1] * shape[0] > size:
+    if first is None or first.weight is None or first.added == source or first.kernel[1] * shape[0] > size:
         return layers, _PLAIN
     (above, left, below, right), weight = first.padding, first.weight
     packing = Packing(first.kernel[1], first.stride[1], (left, right), shape[2])

@@ -11,7 +11,7 @@ import numpy as np
 from openmxu.accelerator import Accelerator, Stop
 from openmxu.export.verilog import to_rtlil
 from openmxu.runtime import cache, machine
-from openmxu.spec.accelerator import AcceleratorConfig
+from openmxu.spec.accelerator import AcceleratorConfig, check_room
 from openmxu.spec.commands import Command
 from openmxu.spec.formats import BF16
 from openmxu_sim.accelerator.definition import Halves, Memories
@@ -64,9 +64,8 @@ class SimulatedAccelerator:
 
     def write(self, program: Sequence[Command], memories: Memories) -> None:
         """Write a program from word 0 on, and the contents of weights and scratchpad."""
+        check_room(self.config, program)
         words = np.array([command.words for command in program], np.uint32).reshape(-1)
-        if words.size > self.config.program:
-            raise ValueError(f"a program must have at most {self.config.program // 16} commands, not {len(program)}")
         rows = np.zeros((words.size, self._limbs[0]), np.uint32)
         rows[:, 0] = words
         for mask, data in ((1, rows), (2, self._packed(memories.weights)), (4, self._packed(memories.scratchpad))):

@@ -1,7 +1,9 @@
 """The commands ``compile`` and ``run``: networks on the accelerator."""
 
 import argparse
-import io
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +14,7 @@ from openmxu.pages.tables import table
 from openmxu.runtime.files import reserve
 
 if TYPE_CHECKING:
+    from openmxu.spec.accelerator import AcceleratorConfig
     from openmxu_sim.accelerator.container import CompiledNetwork
     from openmxu_sim.accelerator.definition import Halves, Memories
 
@@ -38,57 +41,83 @@ def add_run(commands: Any) -> None:
         "run a network on the accelerator",
         "  openmxu run model.mxa --input x.npz -o y.npz --simulate\n  openmxu run model.onnx --input x.npz --check",
     )
-    parser.add_argument("model", type=Path, metavar="MODEL", help="what openmxu compile wrote, or an ONNX model")
-    parser.add_argument("--input", type=Path, required=True, metavar="X.npz", help="the input, by its name")
-    parser.add_argument("-o", "--output", type=Path, metavar="Y.npz", help="write the output, by its name")
+    add_network(parser)
     group = parser.add_mutually_exclusive_group()
     group.add_argument("--simulate", action="store_true", help="simulate the RTL, compiled (default)")
     group.add_argument("--engine", choices=("model",), help="compute what the definition says, without cycles")
-    parser.add_argument("--check", action="store_true", help="compare every word of the scratchpad with the definition")
     _add_machine(parser)
 
 
+def add_network(parser: argparse.ArgumentParser) -> None:
+    """Options for a network, its input and its output."""
+    parser.add_argument("model", type=Path, metavar="MODEL", help="what openmxu compile wrote, or an ONNX model")
+    parser.add_argument("--input", type=Path, required=True, metavar="X.npz", help="the input, by its name")
+    parser.add_argument("-o", "--output", type=Path, metavar="Y.npz", help="write the output, by its name")
+    parser.add_argument("--check", action="store_true", help="compare every word of the scratchpad with the definition")
+
+
 def _add_machine(parser: argparse.ArgumentParser) -> None:
-    for name in ("rows", "columns"):
-        parser.add_argument(
-            f"--{name}", type=integer, default=4, metavar=name[0].upper(), help=f"{name} of the array (default: 4)"
-        )
-    parser.add_argument("--stages", type=integer, default=4, metavar="S", help="pipeline stages (default: 4)")
-    parser.add_argument(
-        "--depth", type=integer, default=256, metavar="N", help="rows of the accumulator bank (default: 256)"
-    )
+    for name, letter, what in (
+        ("rows", "R", "rows of the array (default: 4)"),
+        ("columns", "C", "columns of the array (default: 4)"),
+        ("stages", "S", "pipeline stages (default: 4)"),
+        ("depth", "N", "rows of the accumulator bank (default: 256)"),
+    ):
+        parser.add_argument(f"--{name}", type=integer, metavar=letter, help=what)
     for name, what in (("scratchpad", "the scratchpad"), ("weights", "the memory of weights")):
-        parser.add_argument(
-            f"--{name}", default="64K", metavar="SIZE", help=f"bytes of {what}, such as 64K or 1M (default: 64K)"
-        )
+        parser.add_argument(f"--{name}", metavar="SIZE", help=f"bytes of {what}, such as 64K or 512K (default: 64K)")
 
 
-def _size(text: str, name: str) -> int:
-    """Bytes of a text such as 64K."""
+_MACHINE = {"rows": 4, "columns": 4, "stages": 4, "depth": 256, "scratchpad": "64K", "weights": "64K"}
+"""Defaults of these options."""
+
+
+def _chosen(options: argparse.Namespace) -> list[str]:
+    """The options of the machine that were given."""
+    return [name for name in _MACHINE if vars(options)[name] is not None]
+
+
+def _rows(text: str, name: str, size: int, most: int) -> int:
+    """Rows of a memory of so many bytes, such as 64K."""
     factor = {"K": 1 << 10, "M": 1 << 20}.get(text[-1:].upper(), 1)
     digits = text[:-1] if factor > 1 else text
     if not (digits.isascii() and digits.isdigit() and len(digits) < 10):
         raise ValueError(f"{name} must be a number of bytes, such as 64K or 1M, not {text!r}")
-    return int(digits) * factor
+    if not 1 <= (rows := int(digits) * factor // (2 * size)) <= most:
+        raise ValueError(f"{name} must be from {2 * size} to {2 * size * most} bytes for {size}x{size}, not {text}")
+    return rows
 
 
-def _compiled(options: argparse.Namespace) -> "CompiledNetwork":
-    from openmxu.spec.accelerator import AcceleratorConfig
+def compile_network(model: Path, config: "AcceleratorConfig") -> "CompiledNetwork":
+    """Compile an ONNX model for an accelerator."""
     from openmxu_sim.accelerator.container import CompiledNetwork
     from openmxu_sim.accelerator.lowering import lower
     from openmxu_sim.onnx.to_layers import to_layers
 
-    if options.rows != options.columns:
-        raise ValueError(f"columns must be rows={options.rows} in an accelerator, not {options.columns}")
-    row = 2 * max(options.rows, 1)
-    rows, weights = (_size(getattr(options, name), name) // row for name in ("scratchpad", "weights"))
-    found = to_layers(options.model)
-    config = AcceleratorConfig(options.rows, options.stages, options.depth, rows, weights)
+    found = to_layers(model)
     lowered = lower(config, found.shape, found.layers, found.source)
     host = b"" if found.host is None else found.host.SerializeToString()
     if found.reasons:
         tell(f"the host computes: {'; '.join(found.reasons)}")
     return CompiledNetwork(lowered, found.source, found.result, found.output, host, found.flat)
+
+
+def _compiled(options: argparse.Namespace) -> "CompiledNetwork":
+    """A model for the machine of the options, with as many commands as it takes."""
+    from openmxu.spec.accelerator import MOST_PROGRAM, MOST_ROWS, MOST_WEIGHTS, AcceleratorConfig
+
+    given: dict[str, Any] = {**_MACHINE, **{name: vars(options)[name] for name in _chosen(options)}}
+    size, stages, depth = given["rows"], given["stages"], given["depth"]
+    if size != given["columns"]:
+        raise ValueError(f"columns must be rows={size} in an accelerator, not {given['columns']}")
+    AcceleratorConfig(size, stages, depth)  # before sizes are in rows
+    rows, weights = (
+        _rows(given[name], name, size, most) for name, most in (("scratchpad", MOST_ROWS), ("weights", MOST_WEIGHTS))
+    )
+    network = compile_network(options.model, AcceleratorConfig(size, stages, depth, rows, weights, MOST_PROGRAM))
+    words = 16 * len(network.lowered.program)
+    config = replace(network.lowered.config, program=max(1024, 1 << (words - 1).bit_length()))
+    return replace(network, lowered=replace(network.lowered, config=config))
 
 
 def _compile(options: argparse.Namespace) -> None:
@@ -117,12 +146,29 @@ def _table(network: "CompiledNetwork", cycles: int | None) -> str:
 
 
 def _run(options: argparse.Namespace) -> int:
+    if options.check and options.engine is not None:
+        raise ValueError("check requires the simulation: the engine model is what it compares with")
+    if _chosen(options) and not _is_model(options.model):
+        raise ValueError(f"{_chosen(options)[0]} must be left out with a compiled network, which has its own")
+    return run_network(options, partial(_compiled, options), _simulate if options.engine is None else None)
+
+
+def _is_model(path: Path) -> bool:
+    return path.suffix.lower() == ".onnx"
+
+
+Play = Callable[["CompiledNetwork", "Memories"], "tuple[int, Halves]"]
+"""A function that runs a network on a machine: its cycles, and the scratchpad."""
+
+
+def run_network(options: argparse.Namespace, compiled: "Callable[[], CompiledNetwork]", play: Play | None) -> int:
+    """Run the network of the options, or compile and run their model, on a machine, or as the definition says."""
     from openmxu_sim.accelerator.container import read_network
     from openmxu_sim.accelerator.definition import Memories, run
-    from openmxu_sim.operands.npy import read_arrays
+    from openmxu_sim.operands.npy import read_arrays, to_npz
 
     with reserve(options.output) as outputs:
-        network = _compiled(options) if options.model.suffix == ".onnx" else read_network(options.model)
+        network = compiled() if _is_model(options.model) else read_network(options.model)
         lowered = network.lowered
         inputs = read_arrays(options.input, "--input")
         if network.source not in inputs:
@@ -130,8 +176,8 @@ def _run(options: argparse.Namespace) -> int:
         memories = Memories(lowered.config, lowered.weights)
         lowered.put(network.source, _picture(network, inputs[network.source]), memories.scratchpad)
         cycles, wrong = None, 0
-        if options.engine is None:
-            cycles, scratchpad = _simulate(network, memories)
+        if play is not None:
+            cycles, scratchpad = play(network, memories)
             if options.check:
                 run(lowered.program, memories)
                 wrong = int(np.count_nonzero(scratchpad != memories.scratchpad))
@@ -140,9 +186,7 @@ def _run(options: argparse.Namespace) -> int:
             scratchpad = memories.scratchpad
         values = _output(network, scratchpad)
         if options.output is not None:
-            kept = io.BytesIO()
-            np.savez(kept, allow_pickle=False, **{network.output: values})
-            outputs.write_bytes(options.output, kept.getvalue())
+            outputs.write_bytes(options.output, to_npz({network.output: values}))
         text = _table(network, cycles)
         if options.check and cycles is not None:
             text += f"\n{wrong} of {scratchpad.size:,} words of the scratchpad differ from the definition.\n"
@@ -152,7 +196,9 @@ def _run(options: argparse.Namespace) -> int:
 
 def _picture(network: "CompiledNetwork", array: np.ndarray) -> np.ndarray:
     """The input as (channels, y, x) in fp32."""
-    if array.dtype.kind not in "fiu" or array.ndim not in (2, 4) or len(array) != 1:
+    if array.dtype.kind not in "fiu":
+        raise ValueError(f"{network.source} must be numbers, not {array.dtype}")
+    if array.ndim not in (2, 4) or len(array) != 1:
         raise ValueError(f"{network.source} must be one picture, 1 x C x H x W or 1 x K, not {array.shape}")
     sizes = array.shape[1:] if array.ndim == 4 else (array.shape[1], 1, 1)
     return np.ascontiguousarray(array.reshape(sizes), np.float32)

@@ -1,13 +1,10 @@
 """The command ``infer``."""
 
 import argparse
-import io
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 from openmxu.cli.frame import add_command, bar, print_markdown, tell
 from openmxu.runtime.files import folder, reserve
@@ -82,7 +79,7 @@ def _infer(options: argparse.Namespace) -> None:
     from openmxu_sim.golden import find_format
     from openmxu_sim.networks.numerics import EscapeError
     from openmxu_sim.onnx.infer import infer, to_json, to_markdown
-    from openmxu_sim.operands.npy import read_arrays
+    from openmxu_sim.operands.npy import read_arrays, to_npz
 
     operands = list(dict.fromkeys(name.strip() for name in options.operand.split(",")))
     for name in operands:
@@ -106,9 +103,7 @@ def _infer(options: argparse.Namespace) -> None:
         text = to_markdown(options.model.name, results)
         if path is not None:
             for result in results:
-                kept = io.BytesIO()
-                np.savez(kept, allow_pickle=False, **result.outputs)
-                outputs.write_bytes(path / f"{result.operand}.npz", kept.getvalue())
+                outputs.write_bytes(path / f"{result.operand}.npz", to_npz(result.outputs))
             contents = (to_json(results), page(f"OpenMXU: {options.model.name}", render(text)))
             for name, content in zip(_REPORTS, contents, strict=True):
                 outputs.write_text(path / name, content)

@@ -2,17 +2,31 @@
 
 import math
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
+from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from openmxu_sim.accelerator.lowering import Layer
-from openmxu_sim.onnx.runtime import ModelError, ModelProto, NodeProto, helper, load, numpy_helper, optimised
+from openmxu_sim.onnx.runtime import (
+    ModelError,
+    ModelProto,
+    NodeProto,
+    TensorProto,
+    helper,
+    inner_nodes,
+    load,
+    numpy_helper,
+    optimised,
+)
 
 _Shape = tuple[int, int, int]
+
+_MOST_INPUTS = 1 << 24
+"""The most numbers of an input; a scratchpad has fewer."""
 
 
 class _HostError(Exception):
@@ -49,8 +63,9 @@ class _Reader:
     def __init__(self, model: ModelProto) -> None:
         self._model = model
         graph = model.graph
+        self._nodes = _needed(list(graph.node), (output.name for output in graph.output))
         self._constants = {each.name: numpy_helper.to_array(each) for each in graph.initializer}
-        self._readers = Counter(name for node in graph.node for name in node.input)
+        self._readers = Counter(name for node in self._nodes for name in _inputs(node))
         self._readers.update(output.name for output in graph.output)
         inputs = [each for each in graph.input if each.name not in self._constants]
         if len(inputs) != 1 or len(graph.output) != 1:
@@ -62,6 +77,11 @@ class _Reader:
             shape = " x ".join(map(str, sizes))
             raise ModelError(f"input {inputs[0].name} must have fixed sizes, 1 x C x H x W or 1 x K, not {shape}")
         channels, *plane = map(int, sizes[1:])
+        if math.prod((channels, *plane)) > _MOST_INPUTS:
+            raise ModelError(f"input {inputs[0].name} must have at most {_MOST_INPUTS} numbers, not more")
+        if (kind := inputs[0].type.tensor_type.elem_type) != TensorProto.FLOAT:
+            kinds = TensorProto.DataType
+            raise ModelError(f"input {inputs[0].name} must be of FLOAT for the accelerator, not {kinds.Name(kind)}")
         self._found = Layers(inputs[0].name, (channels, *(plane or (1, 1))))
         self._tensors: dict[str, tuple[str, _Shape, bool]] = {
             inputs[0].name: (inputs[0].name, self._found.shape, len(sizes) == 2)
@@ -69,37 +89,39 @@ class _Reader:
         """Name of the layer behind a tensor, its shape, and whether the tensor is flat."""
 
     def read(self) -> Layers:
-        found, nodes = self._found, list(self._model.graph.node)
-        last = found.source
-        for index, node in enumerate(nodes):
+        found, last = self._found, self._model.graph.output[0].name
+        found.output = last
+        for index, node in enumerate(self._nodes):
             try:
                 self._add(node)
-                last = node.output[0]
             except _HostError as error:
-                self._leave(nodes[index:], str(error), last)
+                last = self._leave(self._nodes[index:], str(error))
                 break
         if not found.layers:
-            raise ModelError(f"model must begin with layers of the accelerator: {'; '.join(found.reasons)}")
+            reasons = "; ".join(found.reasons) or "it has none"
+            raise ModelError(f"model must begin with layers of the accelerator: {reasons}")
         found.result, _, found.flat = self._tensors[last]
-        found.output = self._model.graph.output[0].name
         return found
 
-    def _leave(self, nodes: list[NodeProto], reason: str, last: str) -> None:
-        """Leave nodes to the host, which must need nothing but the last result."""
-        made = {name for node in nodes for name in node.output}
-        needed = {name for node in nodes for name in node.input if name} - made - set(self._constants)
-        if needed - {last}:
-            raise ModelError(f"host must need the last result alone, {last}, not {', '.join(sorted(needed))}: {reason}")
+    def _leave(self, nodes: list[NodeProto], reason: str) -> str:
+        """Leave nodes to the host, which must need one result alone: its name."""
+        made = {name for node in inner_nodes(nodes) for name in node.output}
+        needed = {name for node in nodes for name in _inputs(node)}
+        results = needed - made - set(self._constants)
+        if len(results) != 1 or not results <= set(self._tensors):
+            raise ModelError(f"host must need one result alone, not {', '.join(sorted(results)) or 'none'}: {reason}")
+        [last] = results
         names = [f"{node.op_type} {node.name or node.output[0]}" for node in nodes]
         self._found.reasons = [f"{names[0]}: {reason}", *names[1:]]
         _, shape, flat = self._tensors[last]
         sizes = [1, math.prod(shape)] if flat else [1, *shape]
-        constants = [each for each in self._model.graph.initializer if any(each.name in node.input for node in nodes)]
+        constants = [each for each in self._model.graph.initializer if each.name in needed]
         graph = helper.make_graph(
             nodes, "host", [helper.make_tensor_value_info(last, 1, sizes)], list(self._model.graph.output), constants
         )
         opsets = list(self._model.opset_import)
         self._found.host = helper.make_model(graph, opset_imports=opsets, ir_version=self._model.ir_version)
+        return last
 
     def _add(self, node: NodeProto) -> None:
         if node.op_type == "Constant" and node.attribute[0].name == "value":
@@ -144,22 +166,22 @@ class _Reader:
 
     def _name(self, node: NodeProto) -> str:
         """The node's name, or one of its output, where no layer and no input has it."""
-        taken = {self._found.source, *(layer.name for layer in self._found.layers)}
+        taken = {"", self._found.source, *(layer.name for layer in self._found.layers)}
         names = node.name, node.output[0], f"{node.op_type} {node.output[0]}"
-        return next(name for name in names if name and name not in taken)
+        return next(name for name in chain(names, map(f"{names[1]} {{}}".format, count(2))) if name not in taken)
 
     def _convolve(self, node: NodeProto, attributes: dict[str, Any]) -> None:
         weight = self._constant(node, 1)
         source, shape, flat = self._tensors[node.input[0]]
         if flat or weight.ndim != 4 or set(attributes.get("dilations", [1])) != {1}:
             raise _HostError("it is no convolution of a picture without dilation")
-        _check_padding(attributes)
+        kernel, strides = tuple(weight.shape[2:]), tuple(attributes.get("strides", (1, 1)))
         layer = Layer(
             self._name(node),
             source,
-            tuple(weight.shape[2:]),
-            tuple(attributes.get("strides", (1, 1))),
-            tuple(attributes.get("pads", (0, 0, 0, 0))),
+            kernel,
+            strides,
+            _padding(attributes, shape, kernel, strides),
             np.asarray(weight, np.float32),
             self._bias(self._constant(node, 2)),
             groups=attributes.get("group", 1),
@@ -168,12 +190,13 @@ class _Reader:
 
     def _pool(self, node: NodeProto, attributes: dict[str, Any]) -> None:
         source, shape, flat = self._tensors[node.input[0]]
-        kernel, pads = tuple(attributes.get("kernel_shape", shape[1:])), tuple(attributes.get("pads", (0, 0, 0, 0)))
+        kernel, strides = tuple(attributes.get("kernel_shape", shape[1:])), tuple(attributes.get("strides", (1, 1)))
         before = next((layer for layer in self._found.layers if layer.name == source), None)
         if flat or len(kernel) != 2 or attributes.get("ceil_mode", 0) or set(attributes.get("dilations", [1])) != {1}:
             raise _HostError("it is no pool of a picture without dilation")
-        _check_padding(attributes)
-        strides = tuple(attributes.get("strides", (1, 1)))
+        if any(self._readers[name] for name in node.output[1:]):
+            raise _HostError("it also gives the places of the largest pixels")
+        pads = _padding(attributes, shape, kernel, strides)
         layer = Layer(self._name(node), source, kernel, strides, pads)
         if node.op_type == "MaxPool":
             if any(pads) and not (before and before.relu):
@@ -211,7 +234,8 @@ class _Reader:
             [other] = [name for name in names if name not in constants]
             layer, bias = self._layer(other), self._constants[constants[0]]
             assert layer.weight is not None
-            if layer.bias is not None or layer.added or bias.size != len(layer.weight) or not self._tensors[other][2]:
+            fits = self._tensors[other][2] and bias.shape in ((len(layer.weight),), (1, len(layer.weight)))
+            if layer.bias is not None or layer.added or not fits:
                 raise _HostError("it adds no bias of a dense layer")
             self._change(other, node, bias=self._bias(bias))
             return
@@ -220,7 +244,8 @@ class _Reader:
         for name, other in (names, names[::-1]):
             later = [layer.name for layer in self._found.layers]
             behind = self._tensors[other][0]
-            if self._readers[name] == 1 and self._tensors[name][0] == later[-1] and behind != later[-1]:
+            is_last = self._readers[name] == 1 and self._tensors[name][0] == later[-1]
+            if is_last and behind != later[-1] and not self._layer(name).added:
                 self._change(name, node, added=behind)
                 return
         raise _HostError("none of its operands is the last result, which nothing else reads")
@@ -237,25 +262,55 @@ class _Reader:
         self._change(node.input[0], node, relu=True, high=float(most))
 
     def _flatten(self, node: NodeProto, attributes: dict[str, Any]) -> None:
-        source, shape, _ = self._tensors[node.input[0]]
-        wanted = [1, math.prod(shape)]
+        source, shape, flat = self._tensors[node.input[0]]
+        size = math.prod(shape)
         if node.op_type == "Reshape":
-            given = [int(size) for size in self._constant(node, 1)]
-            given = [size if size > 0 else wanted[index] for index, size in enumerate(given)]
-            if given != wanted:
+            wanted = self._constant(node, 1)
+            kept = (1, size) if flat else (1, *shape)  # what a zero stands for
+            sizes = [] if wanted is None else [int(each) or kept[at] for at, each in enumerate(wanted[: len(kept)])]
+            if attributes.get("allowzero", 0) or sizes not in ([1, size], [1, -1], [-1, size]):
                 raise _HostError("it does not make a vector")
         elif attributes.get("axis", 1) != 1:
             raise _HostError("its axis must be 1")
-        self._tensors[node.output[0]] = (source, shape, True)
+        self._alias(node, source, shape, flat=True)
 
     def _same(self, node: NodeProto, attributes: dict[str, Any]) -> None:
         del attributes
-        self._tensors[node.output[0]] = self._tensors[node.input[0]]
+        self._alias(node, *self._tensors[node.input[0]])
+
+    def _alias(self, node: NodeProto, source: str, shape: _Shape, flat: bool) -> None:
+        """Give a result another name; who reads it by that one reads it, too."""
+        self._tensors[node.output[0]] = (source, shape, flat)
+        self._readers[node.output[0]] += self._readers[node.input[0]] - 1
 
 
-def _check_padding(attributes: dict[str, Any]) -> None:
-    if attributes.get("auto_pad", b"NOTSET") not in (b"NOTSET", b"VALID"):
-        raise _HostError("its padding must be given in numbers")
+def _inputs(node: NodeProto) -> set[str]:
+    """The names that a node reads, in its branches and loops, too."""
+    return {name for each in inner_nodes([node]) for name in each.input if name}
+
+
+def _needed(nodes: list[NodeProto], outputs: Iterable[str]) -> list[NodeProto]:
+    """The nodes that outputs depend on."""
+    names, needed = {*outputs}, list[NodeProto]()
+    for node in reversed(nodes):
+        if names.intersection(node.output):
+            needed.insert(0, node)
+            names |= _inputs(node)
+    return needed
+
+
+def _padding(
+    attributes: dict[str, Any], shape: _Shape, kernel: tuple[int, ...], strides: tuple[int, ...]
+) -> tuple[int, int, int, int]:
+    """Lines above, pixels on the left, lines below, pixels on the right."""
+    how = attributes.get("auto_pad", b"NOTSET")
+    if how not in (b"SAME_UPPER", b"SAME_LOWER"):
+        above, left, below, right = attributes.get("pads", (0, 0, 0, 0)) if how == b"NOTSET" else (0, 0, 0, 0)
+        return above, left, below, right
+    sizes = zip(shape[1:], kernel, strides, strict=True)
+    both = [max((-(-size // step) - 1) * step + length - size, 0) for size, length, step in sizes]
+    first = [(each + (how == b"SAME_LOWER")) // 2 for each in both]
+    return first[0], first[1], both[0] - first[0], both[1] - first[1]
 
 
 _HANDLERS: dict[str, Callable[[_Reader, NodeProto, dict[str, Any]], None]] = {

@@ -117,5 +117,14 @@ def _read(file: BinaryIO, size: int) -> bytearray:
 def to_npy(array: npt.NDArray[Any]) -> bytes:
     """Return the content of a .npy file; numpy has no names for bfloat16 and fp8, and stores them as bytes."""
     buffer = io.BytesIO()
-    np.save(buffer, array.view(f"V{array.itemsize}") if array.dtype.kind == "V" else array)
+    np.save(buffer, array.view(f"V{array.itemsize}") if array.dtype.kind == "V" else array, allow_pickle=False)
+    return buffer.getvalue()
+
+
+def to_npz(arrays: Mapping[str, npt.NDArray[Any]]) -> bytes:
+    """Return the content of a .npz file; numpy's own function refuses some names."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        for name, array in arrays.items():
+            archive.writestr(zipfile.ZipInfo(f"{name}.npy"), to_npy(array))  # without the time of day
     return buffer.getvalue()

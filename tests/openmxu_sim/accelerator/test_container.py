@@ -65,6 +65,12 @@ def test_damaged_files(network: CompiledNetwork, tmp_path: Path) -> None:
         (b'"result": "pool"', b'"result": "none"'),
         (b'"width": 4', b'"width": -4'),
         (b"{", b"["),
+        (b"{", b"[" * 100_000),
+        (b'"base": 0', b'"base": Infinity'),
+        (b'"layers": [', b'"layers": [], "more": ['),
+        (b'"cycles": ', b'"cycles": -'),
+        (b'"commands": [0', b'"commands": [-1'),
+        (b'"program": 1024', b'"program": 16'),
     ],
 )
 def test_facts_that_are_wrong(network: CompiledNetwork, tmp_path: Path, old: bytes, new: bytes) -> None:

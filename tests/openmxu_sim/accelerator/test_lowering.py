@@ -143,9 +143,11 @@ def test_layers_that_do_not_fit(change: dict[str, object], message: str) -> None
 
 def test_memories_that_are_too_small() -> None:
     layers = _network(np.random.default_rng(0), 5, 1)
-    with pytest.raises(ValueError, match=r"^scratchpad must have at least \d+ rows for this network, not 100$"):
+    with pytest.raises(
+        ValueError, match=r"^scratchpad must have at least \d+ rows of 8 bytes for this network, not 100$"
+    ):
         lower(replace(_MACHINE, rows=100), (5, 7, 9), layers, "x")
-    with pytest.raises(ValueError, match=r"^weights must have at least \d+ rows for this network, not 100$"):
+    with pytest.raises(ValueError, match=r"^weights must have at least \d+ rows of 8 bytes for this network, not 100$"):
         lower(replace(_MACHINE, weights=100), (5, 7, 9), layers, "x")
     lowered = lower(_MACHINE, (5, 7, 9), layers, "x")
     with pytest.raises(ValueError, match=r"^x must have the shape \(5, 7, 9\), not \(5, 9, 7\)$"):
