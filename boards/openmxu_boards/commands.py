@@ -25,6 +25,7 @@ def add_board(commands: Any) -> None:
     _add_report(actions)
     _add_route(actions)
     _add_run(actions)
+    _add_network(actions)
     _add_info(actions)
     _add_selftest(actions)
 
@@ -48,7 +49,8 @@ def _add_build(actions: Any) -> None:
         "--design",
         default="system",
         metavar="NAME",
-        help="system, for openmxu board run, or selftest, which needs no host (default: system)",
+        help="system, for openmxu board run, network, for openmxu board run-network, or selftest, which needs no host "
+        "(default: system)",
     )
     for noun in ("rows", "columns", "stages", "terms"):
         parser.add_argument(f"--{noun}", type=integer, metavar="N", help=f"{noun} of the unit (default: the board's)")
@@ -110,6 +112,22 @@ def _add_run(actions: Any) -> None:
     _add_port(parser)
 
 
+def _add_network(actions: Any) -> None:
+    from openmxu_sim.commands.run_accelerator import add_network
+
+    parser = add_command(
+        actions,
+        "run-network",
+        _board_network,
+        "run a network on a board's accelerator",
+        "  openmxu board run-network model.onnx --input x.npz -o y.npz\n"
+        "  openmxu board run-network model.mxa --input x.npz --check --simulate ulx3s-25f",
+    )
+    add_network(parser)
+    _add_port(parser)
+    parser.set_defaults(design="network")
+
+
 def _add_info(actions: Any) -> None:
     parser = add_command(
         actions,
@@ -166,7 +184,8 @@ def _port(options: argparse.Namespace) -> Iterator[str]:
     board = find_board(options.simulate)
     if options.port != "auto":
         raise ValueError(f"port must be left out with --simulate, not {options.port!r}")
-    with Terminal(simulated_link(board.system(board.config, board.frequency), tell=tell)) as terminal:
+    make = board.network if getattr(options, "design", "") == "network" else board.system
+    with Terminal(simulated_link(make(board.config, board.frequency), tell=tell)) as terminal:
         yield f"{terminal.port}@{board.baud}"
 
 
@@ -198,6 +217,20 @@ def _board_run(options: argparse.Namespace) -> None:
         f"{statistics.m}x{statistics.k}x{statistics.n} on {config.rows}x{config.columns}: "
         f"{statistics.seconds:.2f} s{counted}"
     )
+
+
+@_looking_here()
+def _board_network(options: argparse.Namespace) -> int:
+    from openmxu_boards.host.network import accelerator_of, play
+    from openmxu_sim.commands.run_accelerator import compile_network, run_network
+
+    with _host(options) as host:
+        config = accelerator_of(host)
+
+        def run(network: Any, memories: Any) -> Any:
+            return play(host, network.lowered.program, memories, cycles=sum(x.cycles for x in network.lowered.layers))
+
+        return run_network(options, lambda: compile_network(options.model, config), run)
 
 
 @_looking_here()
@@ -321,8 +354,8 @@ def _board_build(options: argparse.Namespace) -> None:
     from openmxu_boards.bitstream.top import selftest
     from openmxu_boards.simulated.throughput import measure
 
-    if options.design not in ("system", "selftest"):
-        raise ValueError(f"design must be system or selftest, not {options.design!r}")
+    if options.design not in ("system", "network", "selftest"):
+        raise ValueError(f"design must be system, network or selftest, not {options.design!r}")
     if (options.board is None) == (options.platform is None):
         raise ValueError("BOARD must be given, or --platform in its place, and not both")
     if options.seeds is not None and not 1 <= options.seeds <= MOST_SEEDS:
@@ -336,7 +369,7 @@ def _board_build(options: argparse.Namespace) -> None:
         clock=options.clock,
     )
     seeds = None if options.seeds is None else range(1, options.seeds + 1)
-    design = board.system if options.design == "system" else selftest
+    design = {"system": board.system, "network": board.network, "selftest": selftest}[options.design]
     record, name = options.json, drawing_name({"board": board.name, "design": options.design, "unit": unit_of(board)})
     drawing = None if record is None else record.parent / PLACEMENTS / name
     with nullcontext() if drawing is None else folder(drawing.parent), reserve(record, drawing) as outputs:

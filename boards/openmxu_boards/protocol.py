@@ -25,6 +25,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, NamedTuple
 
+from openmxu.spec.accelerator import AcceleratorConfig
+from openmxu.spec.commands import WORDS
 from openmxu.spec.config import MxuConfig
 from openmxu.spec.formats import FloatFormat
 from openmxu.spec.stages import STAGES
@@ -46,6 +48,9 @@ ANSWER = 0x80
 MOST_SEQUENCE = 0xFFFF
 """After this sequence number comes 0."""
 
+START = 0xFFFF
+"""The address of a word that starts a program, in place of one that is written."""
+
 MOST_BEATS = 256
 """The most beats of activations of a tile: their count has one byte."""
 
@@ -65,7 +70,11 @@ class Command(IntEnum):
     RUN = 5
     """Address in the result buffer (2 bytes, in beats), and tiles (6 bytes each, see :class:`TileJob`), which run one
     after the other, and whose results go there. The data are :data:`openmxu.unit.status.COUNTERS` for this run (4 bytes
-    each; 0 on a board without counters) and the :class:`openmxu.unit.status.Error` (1 byte)."""
+    each; 0 on a board without counters) and the :class:`openmxu.unit.status.Error` (1 byte). On a board with an
+    accelerator, buffers of activations and results are its scratchpad, and a tile is an address in the program and a
+    word for it (2 and 4 bytes), or :data:`START` and the index of the word from which the program runs now. The data
+    are the cycles (4 bytes), tag and index of the end (2 bytes each), whether it was reached (4 bytes), zeros (4 bytes)
+    and the :class:`openmxu.accelerator.Stop` (1 byte)."""
     RESULTS = 6
     """Address in the result buffer and number of beats (2 bytes each). The data are the beats."""
     COUNTERS = 7
@@ -206,6 +215,15 @@ class Identity:
     """Digest of all sources that it was made from."""
     protocol: int = VERSION
     """:data:`VERSION`."""
+    program: int = 0
+    """Words that the program of its accelerator may have; 0 if it has none."""
+
+    @property
+    def accelerator(self) -> AcceleratorConfig | None:
+        """Its accelerator, if it has one."""
+        unit = self.config
+        sizes = {"rows": self.activations, "weights": self.weights, "program": self.program}
+        return AcceleratorConfig(unit.rows, unit.stages, unit.depth, **sizes) if self.program else None
 
     def to_bytes(self) -> bytes:
         """The identity as JSON."""
@@ -218,10 +236,16 @@ class Identity:
     def __str__(self) -> str:
         unit = self.config
         clock = f"{self.clock / 1e6:g} MHz, " if self.clock else ""
+        memories = (
+            f"accelerator: {self.program // WORDS} commands, {self.weights} rows of weights, {self.activations} of data"
+            if self.program
+            else f"buffers: {self.weights} beats of weights, {self.activations} of activations, "
+            f"{self.results} of results"
+        )
         return (
             f"{unit.rows}x{unit.columns} unit, {unit.operand} operands, {unit.source} in, {unit.result} out, "
             f"stages={unit.stages}, terms={unit.terms}, depth={unit.depth}, subnormals={unit.subnormals}\n"
-            f"buffers: {self.weights} beats of weights, {self.activations} of activations, {self.results} of results\n"
+            f"{memories}\n"
             f"{clock}{self.baud} baud, frames of up to {self.frame} bytes, "
             f"{'counters' if self.counters else 'no counters'}\n"
             f"OpenMXU {self.package}, build {self.build or 'unknown'}, protocol {self.protocol}"
@@ -271,6 +295,7 @@ _BOUNDS = {
     "depth": (2, MOST_BEATS),
     "stages": (STAGES.start, STAGES.stop - 1),
     "protocol": (VERSION, VERSION),
+    "program": (0, START),
 }
 """Ranges of an identity's integers: addresses of beats and of bytes in a frame have 16 bits. Its unit checks more."""
 

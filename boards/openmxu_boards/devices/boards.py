@@ -8,6 +8,7 @@ from typing import Any
 
 from amaranth.build import ResourceError
 
+from openmxu.spec.accelerator import AcceleratorConfig
 from openmxu.spec.config import MxuConfig
 from openmxu.spec.formats import BF16
 from openmxu_boards.devices.families import family_of, with_tools
@@ -58,6 +59,8 @@ class Board:
     """Whether the unit's counters fit beside it."""
     baud: int = 1_000_000
     """Bits per second of its UART."""
+    accelerator: AcceleratorConfig | None = None
+    """The accelerator that fits its device, in place of the unit; ``None``: none is known to."""
 
     @property
     def summary(self) -> str:
@@ -71,6 +74,12 @@ class Board:
     def system(self, config: MxuConfig, frequency: int) -> UartSoc:
         """The system that answers a host on this board: a :data:`~openmxu_boards.bitstream.top.Design`."""
         return UartSoc(config, self.buffers, clock=frequency, baud=self.baud, counters=self.counters)
+
+    def network(self, _: MxuConfig, frequency: int) -> UartSoc:
+        """The system with an accelerator in the unit's place, likewise."""
+        if self.accelerator is None:
+            raise ValueError(f"board must have an accelerator, and {self.name} has none")
+        return UartSoc(self.accelerator, clock=frequency, baud=self.baud)
 
     def new_platform(self) -> Any:
         """A new platform object; one build uses it up."""
@@ -127,6 +136,7 @@ def _ulx3s(size: str, frequency: int, side: int, stages: int, *, quick: bool = F
         uart_note="USB socket US1",
         quick=quick,
         buffers=Buffers(weights=1024, activations=4096, results=1024),
+        accelerator=None if size == "12F" else AcceleratorConfig(size=4, stages=7),
     )
 
 

@@ -97,6 +97,8 @@ class Host:
         Cycles and counters are those of all runs together, without the time of transfers; cycles are 0 on
         a board without counters.
         """
+        if self.identity.program:
+            raise ValueError(f"the board on {self.port} must have a unit alone, not an accelerator: use run-network")
         for name, value in (("stalls", stalls), ("vcd", vcd), *options.items()):
             if value is not None:
                 raise ValueError(f"{name} must be None on a board, not {value!r}")
@@ -105,10 +107,10 @@ class Host:
         plan = program(self.identity, stimulus)
         for step in plan.steps:
             if isinstance(step, Load):
-                self._load(step)
+                self.load(step)
                 continue
             counted += self._run(step)[:-1]
-            arrived.extend(self._results(step.results))
+            arrived.extend(self.results(step.results, beat_size(self.config.result.width, self.config.columns)))
             if progress is not None:
                 progress(len(arrived), stimulus.results)
         total = Counters._make([*map(int, counted), 0])
@@ -126,13 +128,17 @@ class Host:
             beats[index] = read_words(beat, config.result.width, config.columns)
         return beats
 
-    def _load(self, load: Load) -> None:
+    def load(self, load: Load) -> None:
         """Send beats, as many at a time as a frame holds."""
         command = Command.WEIGHTS if load.weights else Command.ACTIVATIONS
         most = (self.identity.frame - LOAD) // load.size * load.size
         for start in range(0, len(load.beats), most):
             address = load.address + start // load.size
-            self._session.ask(command, address.to_bytes(2, "little") + load.beats[start : start + most])
+            self.ask(command, address.to_bytes(2, "little") + load.beats[start : start + most])
+
+    def ask(self, command: Command, arguments: bytes, *, reply: int = 0, seconds: float = 0.0) -> bytes:
+        """The data of the board's answer to a request; ``reply`` bytes and ``seconds`` are those that it may take."""
+        return self._session.ask(command, arguments, reply=reply, seconds=seconds)
 
     def _run(self, run: TileRun) -> Counters:
         """Run tiles; their results go to the start of the result buffer."""
@@ -140,19 +146,18 @@ class Host:
         config = self.config
         beats = sum(tile.beats + config.rows * config.row_step + config.latency for tile in run.tiles)
         seconds = 2 * beats / max(self.identity.clock, 1)
-        counters = _counters(self._session.ask(Command.RUN, bytes(2) + tiles, reply=_SIZE, seconds=seconds))
+        counters = _counters(self.ask(Command.RUN, bytes(2) + tiles, reply=_SIZE, seconds=seconds))
         if counters.error:
             raise BoardError(f"the unit of the board on {self.port} has seen a mistake: {Error(counters.error).name}")
         return counters
 
-    def _results(self, count: int) -> Iterator[int]:
-        """The first beats of the result buffer, each as one integer."""
-        size = beat_size(self.config.result.width, self.config.columns)
+    def results(self, count: int, size: int) -> Iterator[int]:
+        """The first beats of the result buffer, of so many bytes, each as one integer."""
         most = max(1, _REPLY // size)
         for start in range(0, count, most):
             beats = min(most, count - start)
             arguments = start.to_bytes(2, "little") + beats.to_bytes(2, "little")
-            data = self._session.ask(Command.RESULTS, arguments, reply=beats * size)
+            data = self.ask(Command.RESULTS, arguments, reply=beats * size)
             if len(data) != beats * size:
                 raise BoardError(f"the board on {self.port} gave {len(data)} bytes of results, not {beats * size}")
             for beat in range(0, len(data), size):

@@ -12,6 +12,7 @@ from openmxu_boards.bitstream.top import blink_at
 from openmxu_boards.devices.boards import Board, find_board
 from openmxu_boards.host import BoardError, Host
 from openmxu_boards.host.check import check as check_products
+from openmxu_boards.host.network import check_network
 from openmxu_boards.replay.circuit import Circuit
 from openmxu_boards.replay.folder import Pin, find_pin, read_build
 from openmxu_boards.replay.simulator import compile_circuit
@@ -109,13 +110,14 @@ def check(
 def _play(board: Board, simulation: Simulation, report: Mapping[str, Any], rounds: int | None) -> Verdict:
     """The self-test at the lights, or the system at its UART."""
     platform = board.new_platform()
-    if report["design"] == "system" and board.uart is not None:
+    if report["design"] in ("system", "network") and board.uart is not None:
         rx, tx = (find_pin(platform, *board.uart, name) for name in ("rx", "tx"))
         products = _PRODUCTS if rounds is None else rounds
         clock, baud = report["frequency"], board.baud
         pins = CircuitPins(simulation, rx.name, tx.name, (rx.inverted, tx.inverted))
-        cycles, problem = _multiply(pins, products, clock=clock, baud=baud)
-        return Verdict(products, cycles, problem, "products")
+        link = PinLink(pins, clock=clock, baud=baud)
+        problem = _compute(link, products, networks=report["design"] == "network")
+        return Verdict(products, link.cycles, problem, "programs" if report["design"] == "network" else "products")
     beat = 1 << blink_at(report["frequency"])
     lights = {name: find_pin(platform, *resource) for name, resource in board.leds.items()}
     return watch(simulation, lights, beat, beat if rounds is None else rounds)
@@ -152,11 +154,15 @@ def _is_lit(simulation: Simulation, pin: Pin) -> bool:
     return level is not None and bool(level) != pin.inverted
 
 
-def _multiply(pins: CircuitPins, products: int, *, clock: int, baud: int) -> tuple[int, str]:
-    """Multiply random matrices by a build's system, at its UART; the cycles that it takes, and the failure."""
-    link = PinLink(pins, clock=clock, baud=baud)
+def _compute(link: PinLink, count: int, *, networks: bool) -> str:
+    """Multiply random matrices by a build's system at its UART, or run programs; the failure."""
     try:
-        result = check_products(Host(link, tries=_TRIES), products)
+        host = Host(link, tries=_TRIES)
+        if networks:
+            wrong, words = check_network(host, count)
+        else:
+            result = check_products(host, count)
+            wrong, words = result.wrong, result.words
     except (BoardError, ValueError) as error:
-        return link.cycles, str(error)
-    return link.cycles, "" if result.right else f"{result.wrong} of {result.words} words of results are wrong"
+        return str(error)
+    return f"{wrong} of {words} words of results are wrong" if wrong else ""

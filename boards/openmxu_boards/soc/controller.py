@@ -8,6 +8,7 @@ from amaranth.lib.wiring import In, Out
 from openmxu_boards.protocol import ANSWER, HEADER, Command, Status
 from openmxu_boards.soc.frames import FrameByte
 from openmxu_boards.soc.machine import Machine
+from openmxu_boards.soc.network_machine import NetworkMachine
 
 _ADDRESS = 2
 _TILE = 6
@@ -50,7 +51,7 @@ class Controller(wiring.Component):
         A request of the session has failed since it was opened.
     """
 
-    def __init__(self, machine: Machine, identity: bytes) -> None:
+    def __init__(self, machine: Machine | NetworkMachine, identity: bytes) -> None:
         self.machine = machine
         self.identity = identity
         # Whole bytes of a beat of weights, of activations, of results.

@@ -1,7 +1,9 @@
 """The unit between buffers: it runs tiles whose operands are in them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from enum import Enum
+from typing import Any
 
 from amaranth.hdl import Cat, Module, Mux, ResetInserter, Signal, Value
 from amaranth.lib import data, stream, wiring
@@ -54,6 +56,16 @@ class Tile(data.StructLayout):
     def __init__(self) -> None:
         marks: Mapping[str, int] = dict.fromkeys(TILE_MARKS, 1)
         super().__init__({"weights": ADDRESS, "activations": ADDRESS, "count": 8, **marks, "padding": 4})
+
+
+def controlled(widths: Sequence[int], tile: Any, counters: int, error: type[Enum]) -> dict[str, Any]:
+    """The members through which the controller drives a machine."""
+    return (
+        dict.fromkeys(("i_reset", "i_weights", "i_activations", "i_start"), In(1))
+        | {"i_address": In(ADDRESS), "i_beat": In(max(widths[:2])), "tiles": In(stream.Signature(tile))}
+        | dict.fromkeys(("o_idle", "o_hangs", "o_beyond"), Out(1))
+        | {"o_counters": Out(counters), "o_error": Out(error), "i_read": In(ADDRESS), "o_result": Out(widths[2])}
+    )
 
 
 class Machine(wiring.Component):
@@ -122,17 +134,7 @@ class Machine(wiring.Component):
             config.rows * config.source.width,
             config.columns * config.result.width,
         )
-        super().__init__(
-            {name: In(1) for name in ("i_reset", "i_weights", "i_activations", "i_start")}
-            | {"i_address": In(ADDRESS), "i_beat": In(max(self.widths[:2])), "tiles": In(stream.Signature(Tile()))}
-            | {name: Out(1) for name in ("o_idle", "o_hangs", "o_beyond")}
-            | {
-                "o_counters": Out(len(COUNTERS) * 32 * counters),
-                "o_error": Out(Error),
-                "i_read": In(ADDRESS),
-                "o_result": Out(self.widths[2]),
-            }
-        )
+        super().__init__(controlled(self.widths, Tile(), len(COUNTERS) * 32 * counters, Error))
 
     def elaborate(self, platform: object) -> Module:
         """Feeders, unit, results, and the watchdog."""

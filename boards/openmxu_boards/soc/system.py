@@ -9,11 +9,13 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from openmxu.runtime.sources import digest_all
+from openmxu.spec.accelerator import AcceleratorConfig
 from openmxu.spec.config import MxuConfig
 from openmxu_boards.protocol import LOAD, Identity
 from openmxu_boards.soc.controller import Controller
 from openmxu_boards.soc.frames import FrameReceiver, FrameSender
 from openmxu_boards.soc.machine import Buffers, Machine
+from openmxu_boards.soc.network_machine import NetworkMachine
 from openmxu_boards.soc.uart import ReceivedByte, UartReceiver, UartTransmitter, divisor_of
 from openmxu_boards.sources import SOURCES
 
@@ -36,9 +38,9 @@ class Soc(wiring.Component):
     Parameters
     ----------
     config
-        The unit.
+        The unit, or an accelerator, which has its own buffers.
     buffers
-        Sizes of the buffers.
+        Sizes of a unit's buffers.
     frame
         Bytes of the buffer for requests, a power of two from 64 to 65536.
     counters
@@ -61,7 +63,7 @@ class Soc(wiring.Component):
 
     def __init__(
         self,
-        config: MxuConfig,
+        config: MxuConfig | AcceleratorConfig,
         buffers: Buffers | None = None,
         *,
         frame: int = FRAME,
@@ -69,13 +71,18 @@ class Soc(wiring.Component):
         clock: int = 0,
         baud: int = 0,
     ) -> None:
-        buffers = Buffers() if buffers is None else buffers
+        unit = config.unit if isinstance(config, AcceleratorConfig) else config
         if frame not in {1 << bits for bits in range(6, 17)}:
             raise ValueError(f"frame must be a power of two from 64 to 65536, not {frame!r}")
-        widest = -(-config.source.width * max(config.rows, config.columns) // 8)
+        widest = -(-unit.source.width * max(unit.rows, unit.columns) // 8)
         if frame <= LOAD + widest:
             raise ValueError(f"frame must be more than {LOAD + widest} for beats of {widest} bytes, not {frame}")
-        self.machine = Machine(config, buffers, counters=counters)
+        self.machine = (
+            NetworkMachine(config)
+            if isinstance(config, AcceleratorConfig)
+            else Machine(config, buffers or Buffers(), counters=counters)
+        )
+        buffers = self.machine.buffers
         self.identity = Identity(
             config=self.machine.config,
             weights=buffers.weights,
@@ -87,6 +94,7 @@ class Soc(wiring.Component):
             baud=baud,
             package=version("openmxu"),
             build=_digest(),
+            program=config.program if isinstance(config, AcceleratorConfig) else 0,
         )
         super().__init__(
             {
@@ -156,7 +164,13 @@ class UartSoc(wiring.Component):
     """
 
     def __init__(
-        self, config: MxuConfig, buffers: Buffers | None = None, *, clock: int, baud: int, **options: Any
+        self,
+        config: MxuConfig | AcceleratorConfig,
+        buffers: Buffers | None = None,
+        *,
+        clock: int,
+        baud: int,
+        **options: Any,
     ) -> None:
         self.divisor = divisor_of(clock, baud)
         self.soc = Soc(config, buffers, clock=clock, baud=baud, **options)

@@ -1,0 +1,96 @@
+"""Programs on a board's accelerator."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from openmxu.accelerator import Stop
+from openmxu.spec.accelerator import AcceleratorConfig, check_program
+from openmxu.spec.commands import Command as Instruction
+from openmxu.spec.commands import assemble
+from openmxu_boards.host.host import Host
+from openmxu_boards.host.program import TILE, Load
+from openmxu_boards.host.session import BoardError
+from openmxu_boards.protocol import LOAD, START, Command
+from openmxu_sim.accelerator.definition import Halves, Memories, run
+from openmxu_sim.accelerator.waits import check_waits, with_waits
+
+_ANSWER = 17
+"""Bytes of the outcome of a run."""
+
+
+def accelerator_of(host: Host) -> AcceleratorConfig:
+    """The board's accelerator; a :exc:`ValueError` if it has none."""
+    config = host.identity.accelerator
+    if config is None:
+        raise ValueError(f"the board on {host.port} must have an accelerator, and has a unit alone")
+    return config
+
+
+def play(host: Host, program: Sequence[Instruction], memories: Memories, *, cycles: int = 0) -> tuple[int, Halves]:
+    """Write a program and all of the memories, run it, and read the scratchpad; the cycles that the program took.
+
+    ``cycles`` are those that are expected, to wait for.
+
+    Raises
+    ------
+    BoardError
+        The program stopped, or the board does not answer.
+    ValueError
+        The board has no such accelerator.
+    """
+    config, sizes = accelerator_of(host), memories.config
+    if sizes.size != config.size or sizes.rows > config.rows or sizes.weights > config.weights:
+        raise ValueError(f"the network must be compiled for {_sizes(config)}, not {_sizes(sizes)}")
+    check_program(config, program)
+    check_waits(program)
+    size = 2 * config.size
+    for weights, rows in ((True, memories.weights), (False, memories.scratchpad)):
+        host.load(Load(weights, 0, rows.astype("<u2").tobytes(), size))
+    words = [word for command in program for word in command.words]
+    tiles = [address.to_bytes(2, "little") + word.to_bytes(4, "little") for address, word in enumerate(words)]
+    most = (host.identity.frame - LOAD) // TILE
+    for start in range(0, len(tiles), most):
+        host.ask(Command.RUN, bytes(2) + b"".join(tiles[start : start + most]), reply=_ANSWER)
+    seconds = 2 * cycles / max(host.identity.clock, 1)
+    data = host.ask(Command.RUN, bytes(2) + START.to_bytes(2, "little") + bytes(4), reply=_ANSWER, seconds=seconds)
+    if len(data) != _ANSWER:
+        raise BoardError(f"the board on {host.port} gave {len(data)} bytes of a run, not {_ANSWER}")
+    taken, _, index, ended = (int.from_bytes(data[at : at + size], "little") for at, size in _FIELDS)
+    if data[-1] or not ended:
+        raise BoardError(f"command {index} stopped the accelerator of the board on {host.port}: {Stop(data[-1]).name}")
+    read = b"".join(beat.to_bytes(size, "little") for beat in host.results(sizes.rows, size))
+    return taken, np.frombuffer(read, "<u2").reshape(sizes.rows, sizes.size).astype(np.uint16)
+
+
+def _sizes(config: AcceleratorConfig) -> str:
+    size = config.size
+    return f"{size}x{size}, {2 * size * config.rows} bytes of scratchpad and {2 * size * config.weights} of weights"
+
+
+_PROGRAM = """
+matmul reads=0 writes=512 weights=0 bias relu emit x=12:1:1 y=2:16:12 kx=3:1 n=2:0:32
+matmul reads=64 writes=600 weights=64 x=8:1:1
+matmul reads=72 writes=600 weights=96 add emit x=8:1:1
+pool reads=512 writes=768 x=6:2:1 y=2:12:6 kx=2:1
+end tag=7
+"""
+"""Biases, several tiles, sums that stay, and a pool that waits."""
+
+
+def check_network(host: Host, count: int) -> tuple[int, int]:
+    """Run a program on any words, so many times; the words of the scratchpad that are wrong, and all."""
+    config, wrong = accelerator_of(host), 0
+    program = with_waits(assemble(_PROGRAM))
+    for seed in range(count):
+        rng = np.random.default_rng(seed)
+        sizes = (config.weights, config.size), (config.rows, config.size)
+        memories = Memories(config, *(rng.integers(0, 1 << 16, size, np.uint16) for size in sizes))
+        _, scratchpad = play(host, program, memories)
+        run(program, memories)
+        wrong += int(np.count_nonzero(scratchpad != memories.scratchpad))
+    return wrong, count * config.rows * config.size
+
+
+_FIELDS = (0, 4), (4, 2), (6, 2), (8, 4)
+"""Where cycles, tag, index and end begin in the outcome, and their bytes."""

@@ -1,0 +1,87 @@
+"""The accelerator in the unit's place: the host writes its memories, and starts programs."""
+
+from amaranth.hdl import Cat, Const, Module, Mux, ResetInserter, Signal
+from amaranth.lib import wiring
+
+from openmxu.accelerator import Accelerator, Stop
+from openmxu.spec.accelerator import AcceleratorConfig
+from openmxu.spec.formats import BF16
+from openmxu_boards.protocol import START
+from openmxu_boards.soc.machine import Buffers, controlled
+
+PATIENCE = 32
+"""Bits of the number of cycles after which a program is given up."""
+
+
+class NetworkMachine(wiring.Component):
+    """An accelerator behind the ports of a :class:`~openmxu_boards.soc.machine.Machine`.
+
+    ::
+
+        i_weights ─────▶ [ weights ] ────▶┐
+        tiles ─────────▶ [ program ] ────▶[ accelerator ]
+        i_activations ─▶ [ scratchpad ] ◀▶┘
+                                └─────────▶ o_result
+
+    A tile is a word of the program with its address, or the index of the word to start from with the address
+    :data:`~openmxu_boards.protocol.START`. Each run begins with a reset of the accelerator; memories keep their
+    contents.
+
+    Latency: that of the program and two cycles. Back-pressure: on tiles, while a program runs.
+
+    Parameters
+    ----------
+    config
+        The accelerator; its memories of rows are powers of two.
+
+    Members
+    -------
+    o_counters : Out(128)
+        Cycles of the last program of this run; tag and index, 16 bits each; whether it ended; zero.
+    o_error : Out(Stop)
+        Why it stopped.
+    o_hangs, others
+        See :class:`~openmxu_boards.soc.machine.Machine`.
+    """
+
+    counters = True
+
+    def __init__(self, config: AcceleratorConfig) -> None:
+        if config.program > START:
+            raise ValueError(f"program must be at most {START} on a board, not {config.program}")
+        self.accelerator, self.config = config, config.unit
+        self.buffers = Buffers(weights=config.weights, activations=config.rows, results=config.rows)
+        self.widths = (config.size * BF16.width,) * 3
+        super().__init__(controlled(self.widths, 48, 128, Stop))
+
+    def elaborate(self, platform: object) -> Module:
+        """The accelerator, whose memories are the controller's while nothing runs."""
+        m = Module()
+        resets = Signal()
+        m.d.sync += resets.eq(self.i_reset | self.i_start)
+        m.submodules.accelerator = accelerator = ResetInserter(resets)(Accelerator(self.accelerator))
+        tile, loads = self.tiles, self.i_weights | self.i_activations
+        address, word = tile.payload[:16], tile.payload[16:]
+        starts = address == START
+        cycles = Signal(32)
+        with m.If(resets | accelerator.o_running):
+            m.d.sync += cycles.eq(Mux(resets, 0, cycles + 1))
+        m.d.comb += [
+            tile.ready.eq(~accelerator.o_running),
+            accelerator.i_start.eq(tile.valid & starts),
+            accelerator.i_program.eq(word),
+            accelerator.i_write.eq(Cat(tile.valid & ~starts, self.i_weights, self.i_activations)),
+            accelerator.i_address.eq(Mux(tile.valid, address, Mux(loads, self.i_address, self.i_read))),
+            accelerator.i_data.eq(Mux(tile.valid, word, self.i_beat)),
+            self.o_idle.eq(~accelerator.o_running),
+            self.o_hangs.eq(accelerator.o_running & cycles[:PATIENCE].all()),
+            self.o_beyond.eq(
+                (self.i_weights & (self.i_address >= self.buffers.weights))
+                | (self.i_activations & (self.i_address >= self.buffers.activations))
+                | (tile.valid & (Mux(starts, word, address) >= self.accelerator.program))
+            ),
+            self.o_counters.eq(Cat(cycles, accelerator.o_tag, accelerator.o_index, accelerator.o_ended, Const(0, 63))),
+            self.o_error.eq(accelerator.o_stop),
+            self.o_result.eq(accelerator.o_data),
+        ]
+        return m
