@@ -64,6 +64,7 @@ def test_adder_for_speed(name: str, subnormals: str) -> None:
     same_bits(got, golden.add(a, b, name, subnormals=subnormals), a, b, fmt=name, operand=name)
 
 
+@pytest.mark.slow
 def test_the_adder_for_speed_is_proven() -> None:
     """``openmxu verify`` proves the others."""
     for proof in about(Adder(FP32)):

@@ -33,7 +33,7 @@ from ...openmxu_sim.accelerator.programs import MACHINE, random_program, random_
 CLOCK, BAUD = 1_000_000, 250_000
 CONFIG = replace(MACHINE, program=256)
 
-pytestmark = pytest.mark.skipif(not is_available(), reason="Verilator or a C++ compiler is missing")
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(not is_available(), reason="Verilator or a C++ compiler is missing")]
 
 
 @cache

@@ -88,6 +88,7 @@ def modified(monkeypatch: pytest.MonkeyPatch, component: Any, change: Callable[[
     monkeypatch.setattr(component, "elaborate", elaborate)
 
 
+@pytest.mark.slow
 def test_amaranths_simulator() -> None:
     system = new_system()
     host = Host(PinLink(AmaranthPins(system), clock=CLOCK, baud=BAUD))

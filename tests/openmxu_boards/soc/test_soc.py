@@ -208,6 +208,7 @@ REFUSALS = [
 ]
 
 
+@pytest.mark.slow
 @told
 async def test_refusals_and_that_it_goes_on(ask: Ask) -> None:
     await load(ask, 0)

@@ -10,6 +10,7 @@ import pytest
 from openmxu_boards.simulated.pins import Levels, Reader, levels_of
 from openmxu_boards.soc.uart import UartReceiver, UartTransmitter, divisor_of
 
+from ...conftest import slow
 from ..testbenches import run
 
 EVERY = bytes(range(256))
@@ -51,7 +52,7 @@ def test_transmitter(divisor: int) -> None:
     assert Reader(divisor).feed(np.array(levels, dtype=np.uint8)) == EVERY
 
 
-@pytest.mark.parametrize("divisor", [4, 5, 16])
+@pytest.mark.parametrize("divisor", [4, 5, slow(16)])
 @pytest.mark.parametrize("deviation", [-0.03, 0, 0.03])
 def test_receiver(divisor: int, deviation: float) -> None:
     if divisor == 4 and deviation:
