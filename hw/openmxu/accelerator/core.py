@@ -37,7 +37,7 @@ class Accelerator(wiring.Component):
     """Runs programs of :mod:`openmxu.spec.commands` from memories on chip; ``load`` and ``store`` stop it.
 
     Cycles: a ``matmul`` of T tiles of m rows takes ``T · max(m, shortest_tile)`` cycles, if its weights are read
-    meanwhile. A command that waits for another one begins ``config.unit.latency`` + 4 cycles after its last row.
+    meanwhile. A command that waits for another one begins ``config.unit.latency`` + 5 cycles after its last row.
 
     Parameters
     ----------

@@ -29,7 +29,7 @@ def _word(key: Value) -> Value:
 class Pool(wiring.Component):
     """The largest words of windows.
 
-    Latency: one cycle from the last row of a window to its result. Throughput: a row in a cycle. Back-pressure: a
+    Latency: two cycles from the last row of a window to its result. Throughput: a row in a cycle. Back-pressure: a
     result waits for ``i_taken``; no row is taken meanwhile.
 
     Members
@@ -65,16 +65,16 @@ class Pool(wiring.Component):
         """Compare each word with the largest one so far."""
         m = Module()
         m.d.comb += self.o_ready.eq(~self.o_valid | self.i_taken)
-        taken = self.i_valid & self.o_ready
-        with m.If(self.o_ready):
-            m.d.sync += self.o_valid.eq(taken & self.i_last)
+        valid, first, last = Signal(), Signal(), Signal()
+        with m.If(self.o_ready):  # both steps go on
+            m.d.sync += [valid.eq(self.i_valid), first.eq(self.i_first), last.eq(self.i_last)]
+            m.d.sync += self.o_valid.eq(valid & last)
         for index in range(self.config.size):
             largest = Signal(BF16.width, name=f"largest_{index}", reset_less=True)
-            key = Signal(BF16.width, name=f"key_{index}")
-            m.d.comb += [
-                key.eq(_key(self.i_row.word_select(index, BF16.width))),
-                self.o_row.word_select(index, BF16.width).eq(_word(largest)),
-            ]
-            with m.If(taken & (self.i_first | (key > largest))):
+            key = Signal(BF16.width, name=f"key_{index}", reset_less=True)
+            m.d.comb += self.o_row.word_select(index, BF16.width).eq(_word(largest))
+            with m.If(self.o_ready):
+                m.d.sync += key.eq(_key(self.i_row.word_select(index, BF16.width)))
+            with m.If(self.o_ready & valid & (first | (key > largest))):
                 m.d.sync += largest.eq(key)
         return m

@@ -2,9 +2,9 @@
 
 ::
 
-    unit ─▶ relu ─▶ clip ─┐
-    pool ─────────────────┴─▶ [ ] ─▶ scratchpad
-                 [ loop ] ── row ──▶ [ ]
+    unit ─┐
+    pool ─┴─▶ [ ] ─▶ relu ─▶ clip ─▶ [ ] ─▶ scratchpad
+    [ loop ] ─▶ [ ] ───────── row ─▶ [ ]
 """
 
 from typing import Any
@@ -54,7 +54,7 @@ class Writer(wiring.Component):
 
     A command is finished when its last row is in the scratchpad; one without results when all of its rows are fed.
 
-    Latency: a row is written in the cycle after it is taken. Throughput: a row in a cycle. Back-pressure: results of
+    Latency: a row is written two cycles after it is taken. Throughput: a row in a cycle. Back-pressure: results of
     the unit wait only for those of earlier commands.
 
     Members
@@ -121,13 +121,14 @@ class Writer(wiring.Component):
             m.d.sync += [command.eq(following), busy.eq(1)]
         with m.Elif(ends):
             m.d.sync += busy.eq(0)
-        m.d.sync += [begun.eq(begins), self.o_done.eq(ends)]
+        ended = Signal()
+        m.d.sync += [begun.eq(begins), ended.eq(ends), self.o_done.eq(ended)]
 
         self._write(m, command, loop, busy & ~begun, ends)
         return m
 
     def _write(self, m: Module, command: Any, loop: Loop, walking: Value, ends: Signal) -> None:
-        """Take the results of the command, and write each in the next cycle."""
+        """Take the results of the command, and write each after two cycles: the bank has rounded it in the first."""
         fed = Signal(2)  # commands, of the two here, that are fed
         m.d.sync += fed.eq(fed + self.i_fed - ends)
         goes = walking & command.emit & ~self.i_stop & ~self.o_outside
@@ -141,9 +142,17 @@ class Writer(wiring.Component):
             loop.i_next.eq(taken),
             ends.eq(Mux(command.emit, taken & loop.o_last.all(), walking & (fed != 0)) & ~self.i_stop),
         ]
-        words = [self.i_unit.word_select(index, BF16.width) for index in range(self.config.size)]
+        took, row, words = Signal(), Signal.like(self.o_row), Signal.like(self.o_data)
+        how = Signal(data.StructLayout({"relu": 1, "clip": 1, "high": BF16.width}))
+        activated = [_activated(words.word_select(index, BF16.width), how) for index in range(self.config.size)]
         m.d.sync += [
-            self.o_write.eq(taken),
-            self.o_row.eq(loop.o_address),
-            self.o_data.eq(Mux(command.pool, self.i_pool, Cat(_activated(word, command) for word in words))),
+            took.eq(taken),
+            row.eq(loop.o_address),
+            words.eq(Mux(command.pool, self.i_pool, self.i_unit)),
+            how.relu.eq(command.relu & ~command.pool),
+            how.clip.eq(command.clip & ~command.pool),
+            how.high.eq(command.high),
+            self.o_write.eq(took & ~self.i_stop),
+            self.o_row.eq(row),
+            self.o_data.eq(Cat(activated)),
         ]

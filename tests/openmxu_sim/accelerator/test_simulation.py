@@ -190,7 +190,7 @@ def test_cycles_of_a_command(machine: SimulatedAccelerator) -> None:
             _memories(np.random.default_rng(1)),
         )
         steady = (tiles - 1) * max(rows, unit.shortest_tile)
-        assert machine.run().cycles == steady + rows + unit.latency + MACHINE.size + 22 + 2 * bias
+        assert machine.run().cycles == steady + rows + unit.latency + MACHINE.size + 23 + 2 * bias
 
 
 def test_too_long_a_program(machine: SimulatedAccelerator) -> None:
