@@ -184,8 +184,11 @@ def _port(options: argparse.Namespace) -> Iterator[str]:
     board = find_board(options.simulate)
     if options.port != "auto":
         raise ValueError(f"port must be left out with --simulate, not {options.port!r}")
-    make = board.network if getattr(options, "design", "") == "network" else board.system
-    with Terminal(simulated_link(make(board.config, board.frequency), tell=tell)) as terminal:
+    if getattr(options, "design", "") == "network":  # whose memories are long at a UART: four cycles a bit suffice
+        system = board.network(board.config, 4 * board.baud)
+    else:
+        system = board.system(board.config, board.frequency)
+    with Terminal(simulated_link(system, tell=tell)) as terminal:
         yield f"{terminal.port}@{board.baud}"
 
 
@@ -360,14 +363,14 @@ def _board_build(options: argparse.Namespace) -> None:
         raise ValueError("BOARD must be given, or --platform in its place, and not both")
     if options.seeds is not None and not 1 <= options.seeds <= MOST_SEEDS:
         raise ValueError(f"seeds must be from 1 to {MOST_SEEDS}, not {options.seeds}")
-    board = with_options(
-        find_board(options.board) if options.platform is None else own_board(options.platform),
-        rows=options.rows,
-        columns=options.columns,
-        stages=options.stages,
-        terms=options.terms,
-        clock=options.clock,
-    )
+    board = find_board(options.board) if options.platform is None else own_board(options.platform)
+    unit = {noun: vars(options)[noun] for noun in ("rows", "columns", "stages", "terms")}
+    if options.design == "network":
+        chosen = [noun for noun, value in unit.items() if value is not None]
+        if chosen:
+            raise ValueError(f"{chosen[0]} must be left out with the design network, whose accelerator is the board's")
+        board = with_options(board, clock=board.accelerator_clock)
+    board = with_options(board, **unit, clock=options.clock)
     seeds = None if options.seeds is None else range(1, options.seeds + 1)
     design = {"system": board.system, "network": board.network, "selftest": selftest}[options.design]
     record, name = options.json, drawing_name({"board": board.name, "design": options.design, "unit": unit_of(board)})

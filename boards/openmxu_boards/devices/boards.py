@@ -61,6 +61,8 @@ class Board:
     """Bits per second of its UART."""
     accelerator: AcceleratorConfig | None = None
     """The accelerator that fits its device, in place of the unit; ``None``: none is known to."""
+    accelerator_clock: float | None = None
+    """The wanted clock of that system in MHz, if it is not the unit's."""
 
     @property
     def summary(self) -> str:
@@ -136,7 +138,8 @@ def _ulx3s(size: str, frequency: int, side: int, stages: int, *, quick: bool = F
         uart_note="USB socket US1",
         quick=quick,
         buffers=Buffers(weights=1024, activations=4096, results=1024),
-        accelerator=None if size == "12F" else AcceleratorConfig(size=4, stages=7),
+        accelerator=AcceleratorConfig(size=4, stages=7) if size == "25F" else None,
+        accelerator_clock=65,
     )
 
 

@@ -1,6 +1,7 @@
 """Programs on a board's accelerator."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -69,18 +70,19 @@ def _sizes(config: AcceleratorConfig) -> str:
 
 
 _PROGRAM = """
-matmul reads=0 writes=512 weights=0 bias relu emit x=12:1:1 y=2:16:12 kx=3:1 n=2:0:32
-matmul reads=64 writes=600 weights=64 x=8:1:1
-matmul reads=72 writes=600 weights=96 add emit x=8:1:1
-pool reads=512 writes=768 x=6:2:1 y=2:12:6 kx=2:1
+matmul reads=0 writes=32 weights=0 bias relu emit x=12:1:1 y=2:16:12 kx=3:1 n=2:0:32
+matmul reads=0 writes=96 weights=64 x=8:1:1
+matmul reads=8 writes=96 weights=96 add emit x=8:1:1
+pool reads=32 writes=104 x=6:2:1 y=2:12:6 kx=2:1
 end tag=7
 """
-"""Biases, several tiles, sums that stay, and a pool that waits."""
+"""Biases, several tiles, sums that stay, and a pool that waits; in 128 rows, as a UART is slow."""
 
 
 def check_network(host: Host, count: int) -> tuple[int, int]:
     """Run a program on any words, so many times; the words of the scratchpad that are wrong, and all."""
     config, wrong = accelerator_of(host), 0
+    config = replace(config, rows=min(config.rows, 128), weights=min(config.weights, 128))
     program = with_waits(assemble(_PROGRAM))
     for seed in range(count):
         rng = np.random.default_rng(seed)

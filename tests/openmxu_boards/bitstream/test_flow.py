@@ -259,6 +259,11 @@ _FOMU = "amaranth_boards.fomu_hacker:FomuHackerPlatform"
         ("icebreaker --clock 13.5", "clock must be 16 to 275 MHz by SB_PLL40, not 13.5 MHz"),
         ("icebreaker --seeds 0", "seeds must be from 1 to 100, not 0"),
         ("icebreaker --design blinky", "design must be system, network or selftest, not 'blinky'"),
+        ("icebreaker --design network", "board must have an accelerator, and icebreaker has none"),
+        (
+            "ulx3s-25f --design network --rows 8",
+            "rows must be left out with the design network, whose accelerator is the board's",
+        ),
         ("icebreaker --rows 0", "rows must be an integer from 1 to 65536, not 0"),
         ("", "BOARD must be given, or --platform in its place, and not both"),
         ("icebreaker --platform a:B", "BOARD must be given, or --platform in its place, and not both"),
