@@ -62,12 +62,13 @@ def _is_slow(check: Check) -> bool:
     )
 
 
+def _marks(check: Check) -> list[pytest.MarkDecorator]:
+    longest = check.name == "pe_bf16_ieee_s1_sum"
+    return [pytest.mark.slow] * _is_slow(check) + [pytest.mark.thorough] * longest
+
+
 @pytest.mark.parametrize(
-    "check",
-    [
-        pytest.param(check, id=f"{check.group}: {check.name}", marks=[pytest.mark.slow] if _is_slow(check) else [])
-        for check in _QUICK
-    ],
+    "check", [pytest.param(check, id=f"{check.group}: {check.name}", marks=_marks(check)) for check in _QUICK]
 )
 def test_check(check: Check) -> None:
     outcome = check.run()
