@@ -11,6 +11,7 @@ import pytest
 
 from openmxu.cli import frame
 from openmxu_boards import build, find_board
+from openmxu_boards.bitstream.top import blink_at
 from openmxu_boards.replay import CircuitError, Pin, check, compile_circuit, find_pin, ice40, watch
 from openmxu_boards.replay.bitmap import read_bitmap
 from openmxu_boards.replay.chip import FOLDER, find_chip
@@ -189,21 +190,23 @@ def test_loop_of_gates() -> None:
 def test_icebreaker(tmp_path: Path) -> None:
     """The bitstream gives the golden bits; with one bit changed it does not, and says so."""
     check_clock(json.loads(build("icebreaker", tmp_path).to_json()))
-    checked = check("icebreaker", tmp_path, 1)
+    checked = check("icebreaker", tmp_path)
     assert checked.passed, str(checked)
-    assert 400 < checked.verdict.cycles - CYCLES < 600  # a thousand of them in reset
+    board = find_board("icebreaker")
+    beat = 1 << blink_at(board.frequency)
+    assert checked.verdict.rounds == beat
+    assert beat * 400 < checked.verdict.cycles < beat * 600
 
     bitmap = read_bitmap(unpack((tmp_path / "selftest.bin").read_bytes(), lambda line: None))
     # Expected results and operands alike: a bit of the memory of either is wrong in the first round.
     place, content = next((place, content) for place, content in bitmap.memories.items() if content)
     bitmap.memories[place] = content ^ (content & -content)  # type: ignore[index]
     circuit = ice40.read_circuit(find_chip("5k"), bitmap, "sg48", "35")
-    board = find_board("icebreaker")
     platform = board.new_platform()
     lights = {name: find_pin(platform, *resource) for name, resource in board.leds.items()}
-    verdict = watch(compile_circuit(circuit, quick=True).start(), lights, 1, 1)
+    verdict = watch(compile_circuit(circuit, quick=True).start(), lights, beat, beat)
     assert verdict.problem.startswith("the light for a wrong result is on")
-    assert verdict.cycles < 4000
+    assert verdict.cycles < 4000  # a thousand of them in reset
 
 
 @pytest.mark.slow
