@@ -2,7 +2,7 @@
 
 import argparse
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +12,9 @@ from openmxu.commands import add_parameters, requested
 from openmxu.runtime.files import folder, reserve
 
 if TYPE_CHECKING:
+    from openmxu_boards import Board
     from openmxu_boards.host import Host
+    from openmxu_boards.soc import UartSoc
 
 
 def add_board(commands: Any) -> None:
@@ -125,7 +127,6 @@ def _add_network(actions: Any) -> None:
     )
     add_network(parser)
     _add_port(parser)
-    parser.set_defaults(design="network")
 
 
 def _add_info(actions: Any) -> None:
@@ -172,8 +173,17 @@ def _looking_here() -> Iterator[None]:
         sys.path[:] = before
 
 
+def _system(board: "Board") -> "UartSoc":
+    return board.system(board.config, board.frequency)
+
+
+def _network(board: "Board") -> "UartSoc":
+    """Its memories take long at a UART, so a bit has four cycles."""
+    return board.network(board.config, 4 * board.baud)
+
+
 @contextmanager
-def _port(options: argparse.Namespace) -> Iterator[str]:
+def _port(options: argparse.Namespace, simulated: "Callable[[Board], UartSoc]" = _system) -> Iterator[str]:
     """The port of the requested board, or of its simulation."""
     if options.simulate is None:
         yield options.port
@@ -184,20 +194,16 @@ def _port(options: argparse.Namespace) -> Iterator[str]:
     board = find_board(options.simulate)
     if options.port != "auto":
         raise ValueError(f"port must be left out with --simulate, not {options.port!r}")
-    if getattr(options, "design", "") == "network":  # whose memories are long at a UART: four cycles a bit suffice
-        system = board.network(board.config, 4 * board.baud)
-    else:
-        system = board.system(board.config, board.frequency)
-    with Terminal(simulated_link(system, tell=tell)) as terminal:
+    with Terminal(simulated_link(simulated(board), tell=tell)) as terminal:
         yield f"{terminal.port}@{board.baud}"
 
 
 @contextmanager
-def _host(options: argparse.Namespace) -> "Iterator[Host]":
+def _host(options: argparse.Namespace, simulated: "Callable[[Board], UartSoc]" = _system) -> "Iterator[Host]":
     """The requested board."""
     from openmxu_boards.host import connect
 
-    with _port(options) as port, connect(port) as host:
+    with _port(options, simulated) as port, connect(port) as host:
         yield host
 
 
@@ -227,7 +233,7 @@ def _board_network(options: argparse.Namespace) -> int:
     from openmxu_boards.host.network import accelerator_of, play
     from openmxu_sim.commands.run_accelerator import compile_network, run_network
 
-    with _host(options) as host:
+    with _host(options, _network) as host:
         config = accelerator_of(host)
 
         def run(network: Any, memories: Any) -> Any:

@@ -100,7 +100,7 @@ class Status(IntEnum):
     ADDRESS = 6
     """The request went beyond the end of a buffer; addresses wrap."""
     HANG = 7
-    """Nothing moved for 65,536 cycles in a run. The unit was reset."""
+    """Nothing moved for 65,536 cycles in a run, or a program took 2^32. The unit was reset."""
 
 
 class TileJob(NamedTuple):

@@ -1,5 +1,6 @@
 """Programs on a board's accelerator."""
 
+import struct
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -9,15 +10,17 @@ from openmxu.accelerator import Stop
 from openmxu.spec.accelerator import AcceleratorConfig, check_program
 from openmxu.spec.commands import Command as Instruction
 from openmxu.spec.commands import assemble
+from openmxu.spec.formats import BF16
 from openmxu_boards.host.host import Host
 from openmxu_boards.host.program import TILE, Load
 from openmxu_boards.host.session import BoardError
 from openmxu_boards.protocol import LOAD, START, Command
 from openmxu_sim.accelerator.definition import Halves, Memories, run
 from openmxu_sim.accelerator.waits import check_waits, with_waits
+from openmxu_sim.operands.stimulus import read_words
 
-_ANSWER = 17
-"""Bytes of the outcome of a run."""
+_OUTCOME = struct.Struct("<IHHIIB")
+"""Of a run: cycles, tag, index, whether the end was reached, zero, and why it stopped."""
 
 
 def accelerator_of(host: Host) -> AcceleratorConfig:
@@ -51,17 +54,18 @@ def play(host: Host, program: Sequence[Instruction], memories: Memories, *, cycl
     words = [word for command in program for word in command.words]
     tiles = [address.to_bytes(2, "little") + word.to_bytes(4, "little") for address, word in enumerate(words)]
     most = (host.identity.frame - LOAD) // TILE
-    for start in range(0, len(tiles), most):
-        host.ask(Command.RUN, bytes(2) + b"".join(tiles[start : start + most]), reply=_ANSWER)
+    for first in range(0, len(tiles), most):
+        host.ask(Command.RUN, bytes(2) + b"".join(tiles[first : first + most]), reply=_OUTCOME.size)
     seconds = 2 * cycles / max(host.identity.clock, 1)
-    data = host.ask(Command.RUN, bytes(2) + START.to_bytes(2, "little") + bytes(4), reply=_ANSWER, seconds=seconds)
-    if len(data) != _ANSWER:
-        raise BoardError(f"the board on {host.port} gave {len(data)} bytes of a run, not {_ANSWER}")
-    taken, _, index, ended = (int.from_bytes(data[at : at + size], "little") for at, size in _FIELDS)
-    if data[-1] or not ended:
-        raise BoardError(f"command {index} stopped the accelerator of the board on {host.port}: {Stop(data[-1]).name}")
-    read = b"".join(beat.to_bytes(size, "little") for beat in host.results(sizes.rows, size))
-    return taken, np.frombuffer(read, "<u2").reshape(sizes.rows, sizes.size).astype(np.uint16)
+    start = bytes(2) + START.to_bytes(2, "little") + bytes(4)
+    data = host.ask(Command.RUN, start, reply=_OUTCOME.size, seconds=seconds)
+    if len(data) != _OUTCOME.size:
+        raise BoardError(f"the board on {host.port} gave {len(data)} bytes of a run, not {_OUTCOME.size}")
+    taken, _, index, ended, _, stop = _OUTCOME.unpack(data)
+    if stop or not ended:
+        raise BoardError(f"command {index} stopped the accelerator of the board on {host.port}: {Stop(stop).name}")
+    beats = host.results(sizes.rows, size)
+    return taken, np.array([read_words(beat, BF16.width, sizes.size) for beat in beats], np.uint16)
 
 
 def _sizes(config: AcceleratorConfig) -> str:
@@ -92,7 +96,3 @@ def check_network(host: Host, count: int) -> tuple[int, int]:
         run(program, memories)
         wrong += int(np.count_nonzero(scratchpad != memories.scratchpad))
     return wrong, count * config.rows * config.size
-
-
-_FIELDS = (0, 4), (4, 2), (6, 2), (8, 4)
-"""Where cycles, tag, index and end begin in the outcome, and their bytes."""

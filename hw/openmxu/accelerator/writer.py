@@ -142,7 +142,9 @@ class Writer(wiring.Component):
             loop.i_next.eq(taken),
             ends.eq(Mux(command.emit, taken & loop.o_last.all(), walking & (fed != 0)) & ~self.i_stop),
         ]
-        took, row, words = Signal(), Signal.like(self.o_row), Signal.like(self.o_data)
+        took = Signal()
+        row = Signal.like(self.o_row)
+        words = Signal.like(self.o_data)
         how = Signal(data.StructLayout({"relu": 1, "clip": 1, "high": BF16.width}))
         activated = [_activated(words.word_select(index, BF16.width), how) for index in range(self.config.size)]
         m.d.sync += [

@@ -308,7 +308,8 @@ class AccumulatorBank(wiring.Component):
         columns = repeat(platform, lambda: AccumulatorColumn(self.config, biased=self.biased), self.config.columns)
         if self.biased:
             # Both are the bank's: a column, which is written once for all, keeps nothing that a reset must reach.
-            place, oldest = Signal(_PLACE), Signal(_PLACE)
+            place = Signal(_PLACE)
+            oldest = Signal(_PLACE)
             m.d.sync += place.eq(place + self.i_bias_write)
             m.d.sync += oldest.eq(oldest + (control.valid & control.bias & control.last))
         for index, column in enumerate(columns):

@@ -192,8 +192,9 @@ def lower(config: AcceleratorConfig, shape: tuple[int, int, int], layers: Sequen
     if len(rows) > config.weights:
         row = f"rows of {2 * config.size} bytes"
         raise ValueError(f"weights must have at least {len(rows)} {row} for this network, not {config.weights}")
-    check_room(config, [*program, Command("end")])
-    return Lowered(config, with_waits([*program, Command("end")]), rows, pictures, reports)
+    program.append(Command("end"))
+    check_room(config, program)
+    return Lowered(config, with_waits(program), rows, pictures, reports)
 
 
 def _merged(size: int, layer: Layer) -> Layer:

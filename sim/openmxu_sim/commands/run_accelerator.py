@@ -105,6 +105,7 @@ def compile_network(model: Path, config: "AcceleratorConfig") -> "CompiledNetwor
 def _compiled(options: argparse.Namespace) -> "CompiledNetwork":
     """A model for the machine of the options, with as many commands as it takes."""
     from openmxu.spec.accelerator import MOST_PROGRAM, MOST_ROWS, MOST_WEIGHTS, AcceleratorConfig
+    from openmxu.spec.commands import WORDS
 
     given: dict[str, Any] = {**_MACHINE, **{name: vars(options)[name] for name in _chosen(options)}}
     size, stages, depth = given["rows"], given["stages"], given["depth"]
@@ -115,7 +116,7 @@ def _compiled(options: argparse.Namespace) -> "CompiledNetwork":
         _rows(given[name], name, size, most) for name, most in (("scratchpad", MOST_ROWS), ("weights", MOST_WEIGHTS))
     )
     network = compile_network(options.model, AcceleratorConfig(size, stages, depth, rows, weights, MOST_PROGRAM))
-    words = 16 * len(network.lowered.program)
+    words = WORDS * len(network.lowered.program)
     config = replace(network.lowered.config, program=max(1024, 1 << (words - 1).bit_length()))
     return replace(network, lowered=replace(network.lowered, config=config))
 

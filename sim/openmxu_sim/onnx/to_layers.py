@@ -267,7 +267,8 @@ class _Reader:
         if node.op_type == "Reshape":
             wanted = self._constant(node, 1)
             kept = (1, size) if flat else (1, *shape)  # what a zero stands for
-            sizes = [] if wanted is None else [int(each) or kept[at] for at, each in enumerate(wanted[: len(kept)])]
+            known = wanted is not None and len(wanted) == 2
+            sizes = [int(each) or kept[at] for at, each in enumerate(wanted)] if known else []
             if attributes.get("allowzero", 0) or sizes not in ([1, size], [1, -1], [-1, size]):
                 raise _HostError("it does not make a vector")
         elif attributes.get("axis", 1) != 1:
@@ -294,9 +295,9 @@ def _needed(nodes: list[NodeProto], outputs: Iterable[str]) -> list[NodeProto]:
     names, needed = {*outputs}, list[NodeProto]()
     for node in reversed(nodes):
         if names.intersection(node.output):
-            needed.insert(0, node)
+            needed.append(node)
             names |= _inputs(node)
-    return needed
+    return needed[::-1]
 
 
 def _padding(

@@ -139,6 +139,7 @@ _SMALL = {
     "one vector": np.array([0, 0, -1]),
     "halves": np.array([-1, 0]),
     "flat": np.array([1, -1]),
+    "three": np.array([1, -1, 1]),
 }
 
 
@@ -164,6 +165,7 @@ def _conv(source: str, target: str, weight: str = "k", **how: Any) -> Any:
         ([_conv("x", "a"), _node("Flatten", ["a"], ["f"]), _node("MatMul", ["f", "matrix"], ["g"]),
           _node("Add", ["g", "row"], ["y"])], ""),
         ([_conv("x", "a"), _node("Reshape", ["a", "one vector"], ["y"])], "host"),
+        ([_conv("x", "a"), _node("Flatten", ["a"], ["f"]), _node("Reshape", ["f", "three"], ["y"])], "host"),
         ([_conv("x", "a"), _node("Reshape", ["a", "halves"], ["y"])], "host"),
         ([_node("Conv", ["x", "k"], ["y"], strides=[2, 1], auto_pad="SAME_UPPER")], ""),
         ([_node("Conv", ["x", "k"], ["y"], strides=[1, 3], auto_pad="SAME_LOWER")], ""),
@@ -171,7 +173,7 @@ def _conv(source: str, target: str, weight: str = "k", **how: Any) -> Any:
           _node("Conv", ["b", "one"], ["y"])], ""),
     ],
     ids=["two sums", "sum with the input", "dead", "dead behind", "places", "another name", "column", "row", "rank",
-         "two rows", "same upper", "same lower", "names"],
+         "rank of a vector", "two rows", "same upper", "same lower", "names"],
 )  # fmt: skip
 def test_the_numbers_of_onnxruntime(nodes: list[Any], host: str) -> None:
     """Or the host computes the rest, from one result."""
