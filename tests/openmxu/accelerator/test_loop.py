@@ -82,11 +82,11 @@ def _proof(levels: int) -> Proof:
     )
 
 
-@pytest.mark.parametrize(("levels", "solver"), [(6, "z3"), (3, "bitwuzla")])
-def test_nested_loops_are_proven(levels: int, solver: str) -> None:
-    """Any trips, strides and indices: by induction, all their addresses. The machine's loops have up to six levels."""
-    assert confirm(_proof(levels), solver)
-    assert prove(_proof(levels), solver).holds
+@pytest.mark.parametrize("solver", ["bitwuzla", "z3"])
+def test_nested_loops_are_proven(solver: str) -> None:
+    """Any trips, strides and indices of six levels: by induction, all their addresses."""
+    assert confirm(_proof(6), solver)
+    assert prove(_proof(6), solver).holds
 
 
 def test_a_level_that_does_not_begin_again_is_refuted(monkeypatch: pytest.MonkeyPatch) -> None:
