@@ -116,6 +116,18 @@ def test_stops(program: str, stop: Stop, index: int) -> None:
     assert {*changed.tolist()} <= {*range(40, 57), *range(60, 64)}
 
 
+def test_nothing_is_written_once_it_has_stopped() -> None:
+    """A command is refused in the midst of a pool: the host has the scratchpad from the next cycle on."""
+    machine, memories = SimulatedAccelerator(MACHINE), _memories(np.random.default_rng(1))
+    machine.write(assemble("pool reads=0 writes=32 x=16:1:1 y=2:16:16\nload rows=0 valid=1 address=0\nend"), memories)
+    assert machine.run(most=_MOST).stop == Stop.ENGINE
+    mark = np.array([[0x1234_5678]], np.uint32)
+    machine._library.machine_write(machine._machine, 4, 0, 1, mark.ctypes.data)
+    changed = np.flatnonzero((machine.scratchpad() != memories.scratchpad).any(axis=1))
+    assert machine.scratchpad()[0].tolist() == [0x5678, 0x1234]
+    assert 5 < len(changed) < 33
+
+
 def _read(commands: Sequence[Command | _Words]) -> tuple[list[Command], str]:
     """The program of such words, and why it is refused."""
     program: list[Command] = []
