@@ -51,8 +51,7 @@ def _add_build(actions: Any) -> None:
         "--design",
         default="system",
         metavar="NAME",
-        help="system, for openmxu board run, network, for openmxu board run-network, or selftest, which needs no host "
-        "(default: system)",
+        help="system, for board run; network, for run-network; or selftest, which needs no host (default: system)",
     )
     for noun in ("rows", "columns", "stages", "terms"):
         parser.add_argument(f"--{noun}", type=integer, metavar="N", help=f"{noun} of the unit (default: the board's)")

@@ -69,7 +69,8 @@ class Checked:
         verdict = self.verdict
         what = "the netlist after routing" if self.file.endswith(".json") else "the bitstream"
         cells = ", ".join(f"{number:,} {model}" for model, number in self.circuit.census.items())
-        outcome = f"{verdict.rounds:,} {verdict.noun} passed" if self.passed else f"FAILED: {verdict.problem}"
+        noun = verdict.noun.removesuffix("s" * (verdict.rounds == 1))
+        outcome = f"{verdict.rounds:,} {noun} passed" if self.passed else f"FAILED: {verdict.problem}"
         return "\n".join(
             [
                 f"{self.board.name}: {outcome}",
@@ -116,8 +117,9 @@ def _play(board: Board, simulation: Simulation, report: Mapping[str, Any], round
         clock, baud = report["frequency"], board.baud
         pins = CircuitPins(simulation, rx.name, tx.name, (rx.inverted, tx.inverted))
         link = PinLink(pins, clock=clock, baud=baud)
-        problem = _compute(link, products, networks=report["design"] == "network")
-        return Verdict(products, link.cycles, problem, "programs" if report["design"] == "network" else "products")
+        networks = report["design"] == "network"
+        problem = _compute(link, products, networks=networks)
+        return Verdict(products, link.cycles, problem, "programs" if networks else "products")
     beat = 1 << blink_at(report["frequency"])
     lights = {name: find_pin(platform, *resource) for name, resource in board.leds.items()}
     return watch(simulation, lights, beat, beat if rounds is None else rounds)
