@@ -226,6 +226,7 @@ CATALOG: dict[str, Design] = {
         Design("pe", "pe", "processing element, multiply-add in one stage"),
         Design("pe_ieee", "pe", "processing element with gradual underflow", {"subnormals": "ieee"}),
         Design("pe_pipelined", "pe", "processing element in six stages", {"stages": 6}),
+        Design("pe_4_terms", "pe", "processing element of four terms in four stages", {"stages": 4, "terms": 4}),
         Design("array_4x4", "array", "systolic array, 4 x 4", {"rows": 4, "columns": 4}),
         Design("mxu_2x2", "mxu", "matrix unit, 2 x 2", {"rows": 2, "columns": 2}),
         Design(
