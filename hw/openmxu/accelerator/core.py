@@ -136,6 +136,7 @@ class Accelerator(wiring.Component):
             is_pool.eq(fetch.is_a("pool")),
             fetch.i_ready.eq(~feeder.o_busy & writer.o_ready),
             fetch.i_ready_weights.eq(~weights.o_busy),
+            fetch.i_drained.eq(~feeder.o_valid),
             fetch.i_finished.eq(writer.o_done),
             feeder.i_begin.eq(fetch.o_begin),
             weights.i_begin.eq(fetch.o_begin_weights),
@@ -146,10 +147,11 @@ class Accelerator(wiring.Component):
             writer.i_command.base.eq(field(matmul.fields["writes"])),
             writer.i_command.pool.eq(is_pool),
             writer.i_command.emit.eq(field(matmul.fields["emit"]) | is_pool),
-            *(feeder.i_command[name].eq(field(matmul.fields[name])) for name in ("add", "bias", "emit")),
-            *(writer.i_command[name].eq(field(matmul.fields[name])) for name in ("relu", "clip", "high")),
+            *(feeder.i_command[name].eq(field(matmul.fields[name])) for name in ("add", "emit", "exchange")),
+            feeder.i_command.bias.eq(field(matmul.fields["bias"]) & ~field(matmul.fields["exchange"])),
+            *(writer.i_command[name].eq(field(matmul.fields[name])) for name in ("relu", "clip", "high", "exchange")),
             weights.i_command.address.eq(field(matmul.fields["weights"])),
-            weights.i_command.bias.eq(field(matmul.fields["bias"])),
+            *(weights.i_command[name].eq(field(matmul.fields[name])) for name in ("bias", "exchange")),
         ]
         self._split_loops(m, fetch, weights, feeder, writer)
         for stop, seen in (
@@ -183,23 +185,28 @@ class Accelerator(wiring.Component):
     def _connect_memories(
         self, m: Module, fetch: Fetch, weights: WeightReader, feeder: Feeder, writer: Writer
     ) -> Value:
-        """Make the memories, one for each lane, and return the row that was read from the scratchpad."""
-        config, host = self.config, ~self.o_running
+        """Make the memories, one for each lane, and return the row that the feeder has read."""
+        config, host, exchanged = self.config, ~self.o_running, fetch.o_exchanged
         program, _ = self._memory(m, "program", 0, 32, config.program)
         m.d.comb += [program.addr.eq(fetch.o_address), fetch.i_word.eq(program.data)]
-        rows = []
+        rows, tiles = [], []
         for lane in range(config.size):
             row, write = self._memory(m, "scratchpad", lane, BF16.width, config.rows)
-            m.d.comb += [row.addr.eq(Mux(host, self.i_address, feeder.o_address)), row.en.eq(feeder.o_read | host)]
-            with m.If(writer.o_write):
+            weight, _ = self._memory(m, "weights", lane, BF16.width, config.weights)
+            m.d.comb += [
+                row.addr.eq(Mux(host, self.i_address, Mux(exchanged, weights.o_address, feeder.o_address))),
+                row.en.eq(Mux(exchanged, weights.o_read, feeder.o_read) | host),
+                weight.addr.eq(Mux(exchanged, feeder.o_address, weights.o_address)),
+                weight.en.eq(Mux(exchanged, feeder.o_read, weights.o_read)),
+            ]
+            with m.If(writer.o_write & writer.o_lanes[lane]):
                 word = writer.o_data.word_select(lane, BF16.width)
                 m.d.comb += [write.addr.eq(writer.o_row), write.data.eq(word), write.en.eq(1)]
             rows.append(row.data)
-            weight, _ = self._memory(m, "weights", lane, BF16.width, config.weights)
-            m.d.comb += [weight.addr.eq(weights.o_address), weight.en.eq(weights.o_read)]
-            m.d.comb += weights.i_row.word_select(lane, BF16.width).eq(weight.data)
+            tiles.append(weight.data)
         m.d.comb += self.o_data.eq(Cat(rows))
-        return Cat(rows)
+        m.d.comb += weights.i_row.eq(Mux(exchanged, Cat(rows), Cat(tiles)))
+        return Mux(exchanged, Cat(tiles), Cat(rows))
 
     def _memory(self, m: Module, name: str, lane: int, width: int, depth: int) -> tuple[ReadPort, WritePort]:
         """Make a memory that the host writes while nothing runs, and return its ports."""

@@ -11,7 +11,7 @@
 
 from typing import Any
 
-from amaranth.hdl import Module, Signal, Value
+from amaranth.hdl import Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -32,10 +32,12 @@ class FeederCommand(data.StructLayout):
     pool : 1
         A ``pool``; else a ``matmul`` with the flags that follow.
     add, bias, emit : 1
+    exchange : 1
+        Rows lie in the memory of weights.
     """
 
     def __init__(self) -> None:
-        flags = dict.fromkeys(("pool", "add", "bias", "emit"), 1)
+        flags = dict.fromkeys(("pool", "add", "bias", "emit", "exchange"), 1)
         super().__init__({"base": STEP, "levels": data.ArrayLayout(LevelLayout(), LEVELS), **flags})
 
 
@@ -72,7 +74,7 @@ class Feeder(wiring.Component):
     o_other : Out(1)
         A tile that is to be added to sums has not as many rows as they.
     o_outside : Out(1)
-        The next row is not in the scratchpad.
+        The next row is not in its memory.
     """
 
     def __init__(self, config: AcceleratorConfig) -> None:
@@ -136,8 +138,9 @@ class Feeder(wiring.Component):
 
     def _check(self, m: Module, command: Any, walking: Value, last: Value) -> Value:
         """Count the rows of a tile, remember those of sums that stay, and return whether the next row is wrong."""
+        config = self.config
         wrong = Signal()
-        rows = Signal(range(self.config.depth + 2), init=1)  # of this tile, with the next one
+        rows = Signal(range(config.depth + 2), init=1)  # of this tile, with the next one
         kept = Signal.like(rows, reset_less=True)
         ends = last[:2].all()
         with m.If(self.o_read & ~command.pool):
@@ -146,9 +149,9 @@ class Feeder(wiring.Component):
                 m.d.sync += [rows.eq(1), kept.eq(rows)]
         tile = walking & ~command.pool
         m.d.comb += [
-            self.o_long.eq(tile & (rows > self.config.depth)),
+            self.o_long.eq(tile & (rows > config.depth)),
             self.o_other.eq(tile & command.add & ((rows > kept) | (ends & (rows != kept)))),
-            self.o_outside.eq(walking & (self.o_address >= self.config.rows)),
+            self.o_outside.eq(walking & (self.o_address >= Mux(command.exchange, config.weights, config.rows))),
             wrong.eq(self.o_long | self.o_other | self.o_outside),
         ]
         return wrong

@@ -59,6 +59,8 @@ class Fetch(wiring.Component):
         The feeder and the writer can take a command.
     i_ready_weights : In(1)
         The reader of weights can.
+    i_drained : In(1)
+        No row waits for the unit: needed where memories exchange roles, or roles go back.
     i_finished : In(1)
         A command is finished.
     i_stop : In(Stop)
@@ -68,6 +70,8 @@ class Fetch(wiring.Component):
     o_begin : Out(1)
     o_begin_weights : Out(1)
         The weights of a ``matmul`` may be read: before it begins, or with it.
+    o_exchanged : Out(1)
+        Memories have each other's role, from the cycle after ``o_begin`` on.
     o_running : Out(1)
     o_ended : Out(1)
         The command ``end`` was reached, and all before it are finished.
@@ -88,11 +92,11 @@ class Fetch(wiring.Component):
                 "i_program": In(address),
                 "o_address": Out(address),
                 "i_word": In(32),
-                **dict.fromkeys(("i_ready", "i_ready_weights"), In(1)),
+                **dict.fromkeys(("i_ready", "i_ready_weights", "i_drained"), In(1)),
                 "i_finished": In(1),
                 "i_stop": In(Stop),
                 "o_words": Out(32 * WORDS),
-                **dict.fromkeys(("o_begin", "o_begin_weights", "o_running", "o_ended"), Out(1)),
+                **dict.fromkeys(("o_begin", "o_begin_weights", "o_exchanged", "o_running", "o_ended"), Out(1)),
                 "o_tag": Out(16),
                 "o_stop": Out(Stop),
                 "o_index": Out(INDEX),
@@ -160,11 +164,18 @@ class Fetch(wiring.Component):
     def _check_fields(self, m: Module, is_bad: Value) -> Value:
         """Check what words alone do not show: flags that exclude one another, and sums that stay."""
         is_matmul, is_pool, is_end = (self.is_a(name) for name in ("matmul", "pool", "end"))
-        add, emit, bias, relu, clip, high = (
-            self.field(KINDS["matmul"].fields[name]) for name in ("add", "emit", "bias", "relu", "clip", "high")
+        add, emit, bias, relu, clip, high, exchange = (
+            self.field(KINDS["matmul"].fields[name])
+            for name in ("add", "emit", "bias", "relu", "clip", "high", "exchange")
         )
         many = self.field(KINDS["matmul"].trips()["n"]) != 1
-        exclusive = (add & bias) | (~emit & (relu | clip)) | (many & (add | ~emit)) | (high > BF16.overflow)
+        exclusive = (
+            (add & bias)
+            | (~emit & (relu | clip))
+            | ((many | exchange) & (add | ~emit))
+            | (many & exchange)
+            | (high > BF16.overflow)
+        )
         left = Signal()  # sums stay
         with m.If(self.o_begin):
             m.d.sync += left.eq(is_matmul & ~emit)
@@ -180,15 +191,18 @@ class Fetch(wiring.Component):
     def _begin(self, m: Module, state: Value, word: Value, unfinished: Value, read: Value) -> None:
         """Hand the command to its engines, or end the program."""
         without = ~self.is_a("matmul")
-        m.d.comb += self.o_begin_weights.eq(~without & ~read & self.i_ready_weights)
-        m.d.sync += read.eq((read | self.o_begin_weights) & ~self.o_begin)
+        exchange = ~without & self.field(KINDS["matmul"].fields["exchange"])
         limit = self.field(COMMON["computes"])
-        may = (limit == ANY) | (unfinished <= limit)
+        changes = exchange | self.o_exchanged
+        may = ((limit == ANY) | (unfinished <= limit)) & self.i_ready & (~changes | self.i_drained)
+        m.d.comb += self.o_begin_weights.eq(~without & ~read & self.i_ready_weights & (~changes | may))
+        m.d.sync += read.eq((read | self.o_begin_weights) & ~self.o_begin)
         with m.If(self.is_a("end")), m.If(unfinished == 0):
             m.d.sync += [state.eq(_State.IDLE), self.o_ended.eq(1), self.o_tag.eq(self.field(COMMON["tag"]))]
-        with m.Elif(may & self.i_ready & (without | read | self.o_begin_weights)):
+        with m.Elif(may & (without | read | self.o_begin_weights)):
             m.d.comb += self.o_begin.eq(1)
             m.d.sync += [state.eq(_State.READ), word.eq(0), self.o_index.eq(self.o_index + 1)]
+            m.d.sync += self.o_exchanged.eq(exchange)
 
     def is_a(self, opcode: str) -> Value:
         """Whether ``o_words`` is such a command."""

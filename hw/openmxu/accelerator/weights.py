@@ -5,9 +5,13 @@
     for each n    low halves of the biases ─▶ [ low ] ─┐
                   high halves ─────────────────────────┴─▶ o_biases, o_bias_write
                   N rows for each tile ──────────────────▶ the unit's weights, the last of a tile marked
+    in an exchange    a row of the scratchpad, N times ───▶ all words as the row's word N-1, N-2, ... 0
 """
 
-from amaranth.hdl import Cat, Module, Mux, Signal
+from functools import reduce
+from operator import or_
+
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -20,6 +24,8 @@ from openmxu.unit.edge import WeightBeat
 ADDRESS = KINDS["matmul"].fields["weights"].width
 """Bits of an address of weights."""
 
+_ONE = BF16.bias << BF16.fraction_width
+
 
 class WeightsCommand(data.StructLayout):
     """The part of a ``matmul`` that says which weights are used.
@@ -30,10 +36,12 @@ class WeightsCommand(data.StructLayout):
     bias : 1
     trips : 4 of 12
         Of kx, ky, block and n.
+    exchange : 1
+        A tile is a row of the scratchpad; the first is ones without a row, if ``bias``.
     """
 
     def __init__(self) -> None:
-        super().__init__({"address": ADDRESS, "bias": 1, "trips": data.ArrayLayout(TRIPS, 4)})
+        super().__init__({"address": ADDRESS, "bias": 1, "trips": data.ArrayLayout(TRIPS, 4), "exchange": 1})
 
 
 class WeightReader(wiring.Component):
@@ -57,7 +65,7 @@ class WeightReader(wiring.Component):
     o_biases : Out(size · 32)
     o_bias_write : Out(1)
     o_outside : Out(1)
-        The next row is not in the memory; it is not asked for.
+        The next row is not in its memory; it is not asked for.
     """
 
     def __init__(self, config: AcceleratorConfig) -> None:
@@ -84,8 +92,12 @@ class WeightReader(wiring.Component):
         command = Signal.like(self.i_command, reset_less=True)
         begun = Signal()
         biases = Signal(2)  # rows of biases that come before the next tile
+        is_ones = Signal()
+        starts = Signal()  # a tile
         with m.If(self.i_begin):
-            m.d.sync += [command.eq(self.i_command), self.o_busy.eq(1), biases.eq(Mux(self.i_command.bias, 2, 0))]
+            flag, exchange = self.i_command.bias, self.i_command.exchange
+            m.d.sync += [command.eq(self.i_command), self.o_busy.eq(1), biases.eq(Mux(flag & ~exchange, 2, 0))]
+            m.d.sync += [is_ones.eq(flag & exchange), starts.eq(1)]
         m.d.sync += begun.eq(self.i_begin)
         trips = [self.config.size, *command.trips]
         m.d.comb += [
@@ -94,33 +106,55 @@ class WeightReader(wiring.Component):
         ]
         last, waits = loop.o_last, self.o.valid & ~self.o.ready
         walking = self.o_busy & ~begun
+        has_row, goes = Signal(), Signal()
+        most = Mux(command.exchange, self.config.rows, self.config.weights)
         m.d.comb += [
-            self.o_outside.eq(walking & (self.o_address >= self.config.weights)),
-            self.o_read.eq(walking & ~waits & ~self.o_outside),
-            loop.i_next.eq(self.o_read & (biases == 0)),
+            has_row.eq(~command.exchange | (starts & ~is_ones)),
+            self.o_outside.eq(walking & has_row & (self.o_address >= most)),
+            goes.eq(walking & ~waits & ~self.o_outside),
+            self.o_read.eq(goes & has_row),
+            loop.i_next.eq(goes & (biases == 0)),
         ]
         with m.If(begun):
             m.d.sync += self.o_address.eq(command.address)
-        with m.If(self.o_read):
+        with m.Elif(self.o_read):
             m.d.sync += self.o_address.eq(self.o_address + 1)
-            with m.If(biases != 0):
-                m.d.sync += biases.eq(biases - 1)
-            with m.Elif(last[:4].all()):
-                m.d.sync += [biases.eq(Mux(command.bias, 2, 0)), self.o_busy.eq(~last[4])]
-        self._give(m, biases, last[0], waits)
+        with m.If(goes & (biases != 0)):
+            m.d.sync += biases.eq(biases - 1)
+        with m.If(loop.i_next):
+            m.d.sync += [starts.eq(last[0]), is_ones.eq(is_ones & ~last[0])]
+            with m.If(last[:4].all()):
+                m.d.sync += [biases.eq(Mux(command.bias & ~command.exchange, 2, 0)), self.o_busy.eq(~last[4])]
+        self._give(m, biases, goes, last[0], waits)
+        with m.If(command.exchange):
+            m.d.comb += self.o.payload.data.as_value().eq(self._column(m, is_ones, loop.i_next, waits))
         return m
 
-    def _give(self, m: Module, biases: Signal, ends: Signal, waits: Signal) -> None:
+    def _column(self, m: Module, is_ones: Value, goes: Value, waits: Value) -> Value:
+        """Return the row's word for this row of the array, in all columns; it is chosen as the row is read."""
+        size = self.config.size
+        following, word = Signal(size, init=1 << size - 1), Signal(size)
+        one = Signal()
+        with m.If(goes):
+            m.d.sync += following.eq(following.rotate_right(1))
+        with m.If(~waits):
+            m.d.sync += [word.eq(following), one.eq(is_ones)]
+        chosen = [
+            self.i_row.word_select(index, BF16.width) & word[index].replicate(BF16.width) for index in range(size)
+        ]
+        return Mux(one, _ONE, reduce(or_, chosen)).replicate(size)
+
+    def _give(self, m: Module, biases: Signal, goes: Signal, ends: Signal, waits: Signal) -> None:
         """Give what was read a cycle ago: a row of weights, or half of the biases."""
         size = self.config.size
         low = Signal(size * BF16.width, reset_less=True)
         is_low, is_high = Signal(), Signal()
         with m.If(~waits):
             m.d.sync += [
-                self.o.valid.eq(self.o_read & (biases == 0)),
+                self.o.valid.eq(goes & (biases == 0)),
                 self.o.payload.last.eq(ends),
-                is_low.eq(self.o_read & (biases == 2)),
-                is_high.eq(self.o_read & (biases == 1)),
+                is_low.eq(goes & (biases == 2)),
+                is_high.eq(goes & (biases == 1)),
             ]
         with m.If(is_low):
             m.d.sync += low.eq(self.i_row)

@@ -1,10 +1,10 @@
-"""Writes results to the scratchpad: those of the unit behind ReLU and clip, or those of the pool.
+"""Writes results to the scratchpad: sums of the unit, rounded to bf16, behind ReLU and clip, or those of the pool.
 
 ::
 
     unit ─┐
-    pool ─┴─▶ [ ] ─▶ relu ─▶ clip ─▶ [ ] ─▶ scratchpad
-    [ loop ] ─▶ [ ] ───────── row ─▶ [ ]
+    pool ─┴─▶ [ ] ─▶ round ─▶ relu ─▶ clip ─▶ [ ] ─▶ scratchpad
+    [ loop ] ─▶ [ ] ────────────────── row ─▶ [ ]
 """
 
 from typing import Any
@@ -14,8 +14,9 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from openmxu.accelerator.loop import STEP, LevelLayout, Loop
+from openmxu.arith.converter import Converter
 from openmxu.spec.accelerator import AcceleratorConfig
-from openmxu.spec.formats import BF16
+from openmxu.spec.formats import BF16, FP32
 
 LEVELS = 3
 
@@ -35,10 +36,12 @@ class WriterCommand(data.StructLayout):
     relu, clip : 1
         Negative words become +0, larger ones than ``high`` become ``high``; not for a pool.
     high : 16
+    exchange : 1
+        Of result i word i modulo N alone is written.
     """
 
     def __init__(self) -> None:
-        flags = dict.fromkeys(("pool", "emit", "relu", "clip"), 1)
+        flags = dict.fromkeys(("pool", "emit", "relu", "clip", "exchange"), 1)
         levels = data.ArrayLayout(LevelLayout(), LEVELS)
         super().__init__({"base": STEP, "levels": levels, **flags, "high": BF16.width})
 
@@ -65,7 +68,8 @@ class Writer(wiring.Component):
     o_ready : Out(1)
     i_fed : In(1)
         The rows of a command have all been asked for.
-    i_unit, i_pool : In(size · 16)
+    i_unit : In(size · 32)
+    i_pool : In(size · 16)
     i_unit_valid, i_pool_valid : In(1)
     o_unit_ready, o_pool_ready : Out(1)
     i_stop : In(1)
@@ -73,6 +77,8 @@ class Writer(wiring.Component):
     o_row : Out(20)
         Row that is written now, if ``o_write``.
     o_data : Out(size · 16)
+    o_lanes : Out(size)
+        Words to write.
     o_write : Out(1)
     o_done : Out(1)
         A command is finished.
@@ -89,11 +95,13 @@ class Writer(wiring.Component):
                 "i_command": In(WriterCommand()),
                 **dict.fromkeys(("i_begin", "i_fed", "i_stop"), In(1)),
                 "o_ready": Out(1),
-                **{f"i_{name}": In(row) for name in names},
+                "i_unit": In(config.size * FP32.width),
+                "i_pool": In(row),
                 **{f"i_{name}_valid": In(1) for name in names},
                 **{f"o_{name}_ready": Out(1) for name in names},
                 "o_row": Out(STEP),
                 "o_data": Out(row),
+                "o_lanes": Out(config.size),
                 **dict.fromkeys(("o_write", "o_done", "o_outside"), Out(1)),
             }
         )
@@ -128,7 +136,7 @@ class Writer(wiring.Component):
         return m
 
     def _write(self, m: Module, command: Any, loop: Loop, walking: Value, ends: Signal) -> None:
-        """Take the results of the command, and write each after two cycles: the bank has rounded it in the first."""
+        """Take the results of the command, and write each after two cycles: it is rounded in the second."""
         fed = Signal(2)  # commands, of the two here, that are fed
         m.d.sync += fed.eq(fed + self.i_fed - ends)
         goes = walking & command.emit & ~self.i_stop & ~self.o_outside
@@ -142,19 +150,29 @@ class Writer(wiring.Component):
             loop.i_next.eq(taken),
             ends.eq(Mux(command.emit, taken & loop.o_last.all(), walking & (fed != 0)) & ~self.i_stop),
         ]
-        took = Signal()
+        took, lanes = Signal(), Signal(self.config.size)
+        lane = Signal(self.config.size, init=1)  # of the next result
+        with m.If(loop.i_begin):
+            m.d.sync += lane.eq(1)
+        with m.Elif(taken):
+            m.d.sync += lane.eq(lane.rotate_left(1))
         row = Signal.like(self.o_row)
-        words = Signal.like(self.o_data)
-        how = Signal(data.StructLayout({"relu": 1, "clip": 1, "high": BF16.width}))
-        activated = [_activated(words.word_select(index, BF16.width), how) for index in range(self.config.size)]
+        sums, largest = Signal.like(self.i_unit), Signal.like(self.i_pool)
+        how = Signal.like(command)
+        activated = []
+        for index in range(self.config.size):
+            m.submodules[f"rounded_{index}"] = rounded = Converter(FP32, BF16)
+            m.d.comb += rounded.i.eq(sums.word_select(index, FP32.width))
+            activated.append(Mux(how.pool, largest.word_select(index, BF16.width), _activated(rounded.o, how)))
         m.d.sync += [
             took.eq(taken),
             row.eq(loop.o_address),
-            words.eq(Mux(command.pool, self.i_pool, self.i_unit)),
-            how.relu.eq(command.relu & ~command.pool),
-            how.clip.eq(command.clip & ~command.pool),
-            how.high.eq(command.high),
+            sums.eq(self.i_unit),
+            largest.eq(self.i_pool),
+            how.eq(command),
             self.o_write.eq(took & ~self.i_stop),
+            lanes.eq(lane | (~command.exchange).replicate(self.config.size)),
+            self.o_lanes.eq(lanes),
             self.o_row.eq(row),
             self.o_data.eq(Cat(activated)),
         ]

@@ -56,9 +56,7 @@ class AcceleratorConfig:
     @property
     def unit(self) -> MxuConfig:
         """The unit inside."""
-        return MxuConfig(
-            rows=self.size, columns=self.size, stages=self.stages, depth=self.depth, source=BF16, result=BF16
-        )
+        return MxuConfig(rows=self.size, columns=self.size, stages=self.stages, depth=self.depth, source=BF16)
 
 
 def check_program(config: AcceleratorConfig, program: Sequence[Command]) -> None:
@@ -104,7 +102,20 @@ def rows_read(command: Command) -> npt.NDArray[np.int64]:
     """Rows of the scratchpad that a command reads, in its order."""
     if command.opcode == "store":
         return _walk(command, "rows", command.kind.levels, 1)
-    return _walk(command, "reads", command.kind.levels, 1) if command.kind.engine == "compute" else _NONE
+    if exchanges(command):
+        tiles = math.prod(command.levels[name].trips for name in ("kx", "ky", "block")) - command.values["bias"]
+        return command.values["weights"] + np.arange(tiles)
+    return rows_fed(command) if command.kind.engine == "compute" else _NONE
+
+
+def rows_fed(command: Command) -> npt.NDArray[np.int64]:
+    """Rows that flow through the array or the pool, in their order: of the memory of weights in an exchange."""
+    return _walk(command, "reads", command.kind.levels, 1)
+
+
+def exchanges(command: Command) -> bool:
+    """Whether operands and weights exchange roles."""
+    return bool(command.values.get("exchange"))
 
 
 def rows_written(command: Command) -> npt.NDArray[np.int64]:
@@ -152,10 +163,15 @@ def _problems(config: AcceleratorConfig, command: Command, left: int) -> Iterato
 
 def _problems_of_matmul(config: AcceleratorConfig, command: Command, left: int) -> Iterator[str]:
     values, tile = command.values, rows_of_tile(command)
-    end = values["weights"] + weights_of(command, config.size)
+    fed, end = rows_fed(command), values["weights"] + weights_of(command, config.size)
     if tile > config.depth:
         yield f"x times y must be at most {config.depth}, not {tile}"
-    if end > config.weights:
+    if exchanges(command):
+        if not 0 <= fed.min() <= fed.max() < config.weights:
+            yield f"weights read must be from 0 to {config.weights - 1}, not from {fed.min()} to {fed.max()}"
+        if values["add"] or not values["emit"] or command.levels["n"].trips > 1:
+            yield "a matmul with exchange must have emit, no add, and n = 1"
+    elif end > config.weights:
         yield f"weights must end before row {config.weights}, not {end}"
     if values["add"] and tile != left:
         yield f"a matmul with add must have the x times y of the one before, {left}, not {tile}"

@@ -100,7 +100,7 @@ COMMON = {
 
 _WALKED = {"reads": Field(2, 0, 16), "writes": Field(2, 16, 16)}
 _MOVED = {"rows": Field(2, 0, 16), "valid": Field(2, 16, 16, least=1), "address": Field(12, 0, 32)}
-_FLAGS = ("bias", "add", "emit", "relu", "clip")
+_FLAGS = ("bias", "add", "emit", "relu", "clip", "exchange")
 _MATMUL = {
     **_WALKED,
     **{flag: Field(0, 4 + index, 1, default=0) for index, flag in enumerate(_FLAGS)},
@@ -125,7 +125,9 @@ KINDS = {
   if ``bias`` (their lower halves, then their upper ones), and N rows for each tile, the last row first. The first tile
   is added to the bias, to the sums of the command before (``add``), or stands alone. With ``emit`` sums become
   operands, negative ones +0 (``relu``), larger ones ``high`` (``clip``), and are written; otherwise they stay for the
-  next command.
+  next command. With ``exchange``, for one vector, memories exchange roles: the rows that are read lie in the memory of
+  weights, and row ``weights`` of the scratchpad and those behind it are each a tile of N equal columns. Result i is
+  written to word i modulo N of its row alone. With ``bias`` the first tile is ones, without a row.
 - ``pool`` writes the largest words of each kx · ky rows.
 - ``end`` waits for all commands and shows its tag.
 """

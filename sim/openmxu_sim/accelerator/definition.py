@@ -13,6 +13,8 @@ import numpy.typing as npt
 from openmxu.spec.accelerator import (
     AcceleratorConfig,
     check_program,
+    exchanges,
+    rows_fed,
     rows_of_tile,
     rows_read,
     rows_written,
@@ -25,7 +27,7 @@ from openmxu_sim.operands.aliases import Words
 Halves = npt.NDArray[np.uint16]
 """Patterns of bf16."""
 
-_SIGN, _NAN = 0x8000, 0x7F80
+_SIGN, _NAN, _ONE = 0x8000, 0x7F80, 0x3F80
 
 
 @dataclass
@@ -88,7 +90,7 @@ def run(program: Iterable[Command], memories: Memories) -> list[int]:
 def step(command: Command, memories: Memories) -> None:
     """Execute a command of a program that was checked."""
     if command.opcode == "matmul":
-        _multiply(command, memories)
+        (_multiply_exchanged if exchanges(command) else _multiply)(command, memories)
     elif command.opcode == "pool":
         window = command.levels["kx"].trips * command.levels["ky"].trips
         rows = memories.scratchpad[rows_read(command)].reshape(-1, window, memories.config.size)
@@ -142,6 +144,20 @@ def _multiply(command: Command, memories: Memories) -> None:
         memories.scratchpad[rows_written(command)] = np.concatenate(results)
 
 
+def _multiply_exchanged(command: Command, memories: Memories) -> None:
+    size, tile = memories.config.size, rows_of_tile(command)
+    vectors = memories.scratchpad[rows_read(command)]
+    if command.values["bias"]:
+        vectors = np.concatenate([np.full((1, size), _ONE, np.uint16), vectors])
+    sums: Words | None = None
+    for rows, vector in zip(memories.weights[rows_fed(command)].reshape(-1, tile, size), vectors, strict=True):
+        product = _product(rows, vector[:, np.newaxis])
+        sums = product if sums is None else golden.add(sums, product)
+    assert sums is not None
+    words = activated(golden.convert(sums[:, 0]).astype(np.uint16), command.values)
+    memories.scratchpad[rows_written(command), np.arange(tile) % size] = words
+
+
 def activated(words: Halves, values: Mapping[str, int]) -> Halves:
     """Return words behind ReLU and clip: negative ones are +0, and no number is larger than ``high``."""
     if values["relu"]:
@@ -152,6 +168,6 @@ def activated(words: Halves, values: Mapping[str, int]) -> Halves:
 
 
 def _product(activations: Halves, weights: Halves) -> Words:
-    """Return the sums of a tile in fp32: (tile, N) by (N, N)."""
+    """Return the sums of a tile in fp32: (tile, N) by (N, columns)."""
     left, right = (golden.from_bits(words, "bf16") for words in (activations, weights))
     return golden.to_bits(golden.matmul(left, right, rows=len(weights)))

@@ -11,7 +11,8 @@
 
 A layer is a command for each stripe of as many lines of results as the accumulator bank has rows for. Where the
 network's input has few channels, a row of it holds those of all pixels in a line of the kernel (:class:`Packing`): a
-tile then sums a line of the kernel, not a pixel.
+tile then sums a line of the kernel, not a pixel. Where a layer's result is one pixel, operands and weights exchange
+roles if that takes fewer cycles: outputs flow by a vector that stands still.
 """
 
 import math
@@ -21,8 +22,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from openmxu.spec.accelerator import AcceleratorConfig, check_room
-from openmxu.spec.commands import Command, Level
+from openmxu.spec.accelerator import MOST_ROWS, AcceleratorConfig, check_room
+from openmxu.spec.commands import KINDS, Command, Level
 from openmxu_sim import golden
 from openmxu_sim.accelerator.definition import Halves
 from openmxu_sim.accelerator.waits import with_waits
@@ -47,6 +48,7 @@ class Packing(NamedTuple):
 
 
 _PLAIN = Packing()
+_MOST_TRIPS = KINDS["matmul"].trips()["block"].most
 
 
 @dataclass(frozen=True)
@@ -261,6 +263,11 @@ def _commands(
     if target.width > config.depth:
         raise ValueError(f"a line of {layer.name} must have at most {config.depth} pixels, not {target.width}")
     at = sum(map(len, weights))
+    if exchanged := _exchanged(config, layer, source, target, at):
+        plain = _matmul(config, layer, pictures, range(1), range(outputs), at)
+        if _cycles(config, exchanged) < _cycles(config, [plain]):
+            weights += _flowing(config.size, layer, exchanged)
+            return exchanged
     if layer.weight is not None:
         weights += _tiles(config.size, layer)
     commands = []
@@ -371,6 +378,65 @@ def _tiles(size: int, layer: Layer) -> list[Halves]:
         np.fill_diagonal(identity, 0x3F80)
         found.append(identity[::-1])
     return found
+
+
+def _exchanged(config: AcceleratorConfig, layer: Layer, source: Picture, target: Picture, at: int) -> list[Command]:
+    """The commands of a layer with one pixel, whose weights flow by it, or none: it has no rows one behind another."""
+    size, bias = config.size, int(layer.bias is not None)
+    tiles = -(-source.channels // size) * math.prod(layer.kernel) + bias
+    chunk, outputs = config.depth // size, -(-target.channels // size)
+    whole = (source.height, source.width) == layer.kernel and (target.height, target.width) == (1, 1)
+    if layer.weight is None or layer.groups > 1 or layer.added or any(source.border) or not whole:
+        return []
+    if tiles > _MOST_TRIPS or chunk < 1 or at + tiles * outputs * size > MOST_ROWS:
+        return []
+    if bias and (size < 3 or _pieces(layer) is None):
+        return []
+    commands = []
+    for first in range(0, outputs, chunk):
+        count = min(chunk, outputs - first)
+        values = {
+            "reads": at + first * tiles * size,
+            "writes": target.row(0, 0) + first * target.plane,
+            "weights": source.row(0, 0),
+            "bias": bias,
+            "exchange": 1,
+            **_ends(layer),
+        }
+        levels = {"x": Level(size, 1), "y": Level(count, size, target.plane), "block": Level(tiles, count * size)}
+        commands.append(Command("matmul", values, levels))
+    return commands
+
+
+def _pieces(layer: Layer) -> Halves | None:
+    """Biases as sums of three numbers of bf16, (outputs, 3), or none: some are no such sums."""
+    rest = np.asarray(layer.bias, np.float32)
+    if not np.isfinite(rest).all():
+        return None
+    pieces = []
+    for _ in range(3):
+        piece = (rest.view(np.uint32) & 0xFFFF0000).view(np.float32)
+        rest = rest - piece
+        pieces.append(golden.to_bits(piece) >> 16)
+    words = np.stack(pieces, axis=1).astype(np.uint16)
+    return None if ((words & 0x7FFF > 0) & (words & 0x7F80 == 0)).any() else words
+
+
+def _flowing(size: int, layer: Layer, commands: Sequence[Command]) -> list[Halves]:
+    """Rows of weights that flow by a vector: for each command and tile a row for each output."""
+    assert layer.weight is not None
+    outputs, inputs, *_ = layer.weight.shape
+    blocks, columns = -(-inputs // size), -(-outputs // size)
+    padded = np.full((columns * size, blocks * size, *layer.kernel), 0x8000, np.uint16)
+    padded[:outputs, :inputs] = golden.convert(golden.to_bits(layer.weight)).astype(np.uint16)
+    tiles = padded.reshape(columns * size, blocks, size, *layer.kernel).transpose(1, 3, 4, 0, 2)
+    tiles = tiles.reshape(-1, columns * size, size)
+    if layer.bias is not None:
+        rows = np.full((1, columns * size, size), 0x8000, np.uint16)
+        rows[0, :outputs, :3] = _pieces(layer)
+        tiles = np.concatenate([rows, tiles])
+    counts = np.cumsum([command.levels["y"].trips * size for command in commands])[:-1]
+    return [chunk.reshape(-1, size) for chunk in np.split(tiles, counts, axis=1)]
 
 
 def _cycles(config: AcceleratorConfig, commands: Sequence[Command]) -> int:

@@ -19,8 +19,10 @@ def random_program(rng: np.random.Generator, length: int, *, moves: bool = True)
             program.append(_mover(rng, opcode))
         elif opcode == "pool":
             program.append(_pool(rng))
-        else:
+        elif rng.integers(4):
             program += _matmuls(rng)
+        else:
+            program.append(_exchange(rng))
     return [*program, Command("end", {"tag": int(rng.integers(1 << 16))})]
 
 
@@ -56,6 +58,18 @@ def _matmuls(rng: np.random.Generator) -> list[Command]:
         return [Command("matmul", {**values, **emits}, loop)]
     added = {**values, **emits, "bias": 0, "add": 1, "weights": int(rng.integers(0, 40))}
     return [Command("matmul", values, loop), Command("matmul", added, {**loop, "kx": Level(1, 0)})]
+
+
+def _exchange(rng: np.random.Generator) -> Command:
+    """A command with roles exchanged; some write part of a row."""
+    x, y, kx, block = map(int, rng.integers(1, 4, 4))
+    base, writes = map(int, rng.permutation([0, 32]) + rng.integers(0, 16, 2))
+    flags = {name: int(rng.integers(2)) for name in ("bias", "relu")} | {"exchange": 1, "emit": 1}
+    values = {"reads": int(rng.integers(0, 20)), "writes": writes, "weights": base}
+    steps = map(int, rng.integers(0, 6, 4))
+    loop = {name: Level(trips, next(steps)) for name, trips in (("x", x), ("y", y), ("kx", kx), ("block", block))}
+    loop["y"] = loop["y"]._replace(other=1)
+    return Command("matmul", {**values, **flags}, loop)
 
 
 def random_words(rng: np.random.Generator, *shape: int) -> np.ndarray:

@@ -13,6 +13,9 @@ from openmxu_sim.accelerator.definition import largest
 _MACHINE = AcceleratorConfig(size=4, stages=1, depth=64, rows=256, weights=160)
 
 
+_EXCHANGE = "have emit, no add, and n = 1"
+
+
 def _bf16(values: np.ndarray) -> np.ndarray:
     """Patterns of numbers that bf16 has."""
     patterns = np.asarray(values, np.float32).view(np.uint32)
@@ -76,6 +79,30 @@ def test_sums_that_stay_are_added_to() -> None:
     )
     run(program, memories)
     assert (memories.scratchpad[20:24] == _bf16(np.minimum(2 * a + 3 * b + 0.5, 6))).all()
+
+
+def test_roles_exchanged() -> None:
+    """Seven results of eight inputs and a bias: each in its word, other words as they were; by loops over inputs."""
+    rng = np.random.default_rng(2)
+    vector, weight = rng.integers(-99, 100, 8) / 8, rng.integers(-99, 100, (7, 8)) / 64
+    bias = rng.integers(-99, 100, (7, 3)) * [1, 2**-9, 2**-18]
+    memories = Memories(_MACHINE, np.zeros((0, 4), np.uint16))
+    memories.weights[5:12] = np.c_[_bf16(bias), np.full(7, 0x8000)]
+    memories.weights[12:26] = _bf16(weight.reshape(7, 2, 4).transpose(1, 0, 2).reshape(14, 4))
+    memories.scratchpad[30:32] = _bf16(vector.reshape(2, 4))
+    memories.scratchpad[100:107] = 7
+    flags = "exchange bias emit relu"
+    run(assemble(f"matmul reads=5 writes=100 weights=30 {flags} x=7:1:1 block=3:7\nend"), memories)
+    for output in range(7):
+        total = bias[output].sum().astype(np.float32)
+        for block in (range(4), range(4, 8)):
+            tile = np.float32(0)
+            for index in block:
+                tile = tile + np.float32(vector[index] * weight[output, index])
+            total = total + tile
+        expected = [7] * 4
+        expected[output % 4] = int(_rounded(np.maximum(total, 0)))
+        assert memories.scratchpad[100 + output].tolist() == expected
 
 
 def test_the_largest_of_all_words() -> None:
@@ -150,6 +177,25 @@ def test_load_and_store() -> None:
         (
             "matmul reads=0 writes=99 weights=0\nmatmul reads=0 writes=99 weights=0 add bias emit\nend",
             "1 (matmul): a matmul must have bias or add, not both",
+        ),
+        (
+            "matmul reads=150 writes=99 weights=0 exchange emit x=4:1:1 block=3:4\nend",
+            "0 (matmul): weights read must be from 0 to 159, not from 150 to 161",
+        ),
+        (
+            "matmul reads=0 writes=99 weights=254 exchange bias emit block=4\nend",
+            "0 (matmul): rows read must be from 0 to 255, not from 254 to 256",
+        ),
+        (
+            "matmul reads=0 writes=9 weights=7 exchange emit block=3\nend",
+            "0 (matmul): rows written must be others than those read",
+        ),
+        *(
+            (
+                f"matmul reads=0 writes=99 weights=0 exchange {flags}\nend",
+                f"0 (matmul): a matmul with exchange must {emit}",
+            )
+            for flags, emit in (("x=4", _EXCHANGE), ("emit n=2", _EXCHANGE))
         ),
         (
             f"matmul reads=0 writes=99 weights=0 emit clip high={0x7F81}\nend",

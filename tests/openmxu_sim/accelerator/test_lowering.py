@@ -107,6 +107,26 @@ def test_groups(groups: int, inputs: int, outputs: int, commands: int) -> None:
         assert each.added or len(report.commands) == commands
 
 
+@pytest.mark.parametrize(("outputs", "depth", "blocks"), [(3, 16, []), (11, 16, [3]), (40, 16, [4, 4, 2]), (9, 4, [])])
+def test_a_dense_layer_of_one_vector(outputs: int, depth: int, blocks: list[int]) -> None:
+    """Its weights flow by it, in commands of a bank each, unless that takes longer; the same words."""
+    rng = np.random.default_rng(outputs)
+    weight, bias = rng.standard_normal((outputs, 5, 3, 4)), rng.standard_normal(outputs).astype(np.float32)
+    layer = Layer("dense", "x", (3, 4), weight=weight.astype(np.float32), bias=bias, relu=True)
+    config = replace(_MACHINE, depth=depth, weights=4096, stages=4)
+    image = rng.standard_normal((5, 3, 4)).astype(np.float32)
+    words = []
+    for last in (1.0, np.inf, 1.1 * 2.0**-112):  # bf16 has no last bits of so small a bias
+        biases = np.append(bias[1:], np.float32(last))
+        lowered = lower(config, image.shape, [replace(layer, bias=biases)], "x")
+        memories = _memories(lowered, image)
+        run(lowered.program, memories)
+        words.append(lowered.get("dense", memories.scratchpad)[:-1])
+        exchanged = [command.levels["y"].trips for command in lowered.program if command.values.get("exchange")]
+        assert exchanged == (blocks if last == 1 else [])
+    assert len({word.tobytes() for word in words}) == 1
+
+
 @needs_compiler
 def test_a_network_on_the_machine() -> None:
     """Word for word as the definition, in the cycles of the formula and some for each command."""

@@ -101,6 +101,11 @@ _POOL = "pool reads=0 writes=40\n"
         (f"{_POOL}matmul reads=0 writes=60 weights=0 emit x=5:1:1\n{_POOL}end", Stop.WRITE, 1),
         (f"{_POOL}pool reads=0 writes=60 x=5:1:1\n{_POOL}{_POOL}end", Stop.WRITE, 1),
         (f"{_POOL}matmul reads=0 writes=40 weights=62 emit kx=2:0\nend", Stop.WEIGHTS, 1),
+        (f"{_POOL}matmul reads=0 writes=40 weights=63 exchange emit kx=2:0\nend", Stop.WEIGHTS, 1),
+        (f"{_POOL}matmul reads=63 writes=40 weights=0 exchange emit kx=2:1\nend", Stop.READ, 1),
+        (f"{_POOL}matmul reads=0 writes=60 weights=0 exchange emit x=5:1:1\n{_POOL}end", Stop.WRITE, 1),
+        (f"{_POOL}matmul reads=0 writes=40 weights=0 exchange emit n=2\nend", Stop.COMMAND, 1),
+        (f"{_POOL}matmul reads=0 writes=40 weights=0 exchange\nend", Stop.COMMAND, 1),
     ],
 )
 def test_stops(program: str, stop: Stop, index: int) -> None:
@@ -195,8 +200,15 @@ def test_ends_on_the_way(machine: SimulatedAccelerator) -> None:
 def test_cycles_of_a_command(machine: SimulatedAccelerator) -> None:
     """To the cycle."""
     unit = MACHINE.unit
-    for rows, tiles, bias in ((1, 7, 0), (5, 3, 0), (16, 3, 0), (16, 4, 1), (3, 2, 1)):
-        flag = "bias" if bias else ""
+    for rows, tiles, bias, flag in (
+        (1, 7, 0, ""),
+        (5, 3, 0, ""),
+        (16, 3, 0, ""),
+        (16, 4, 1, "bias"),
+        (3, 2, 1, "bias"),
+        (5, 3, 0, "exchange"),
+        (12, 4, 0, "exchange bias"),
+    ):
         machine.write(
             assemble(f"matmul reads=0 writes=20 weights=0 emit x={rows}:1:1 block={tiles}:0 {flag}\nend"),
             _memories(np.random.default_rng(1)),
