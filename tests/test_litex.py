@@ -123,6 +123,7 @@ def test_a_unit_that_is_none(options: list[str], complaint: str, tmp_path: Path)
         assert re.fullmatch(complaint, done.stderr.splitlines()[-1])
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("right", "wrong", "code"),
     [
@@ -130,7 +131,6 @@ def test_a_unit_that_is_none(options: list[str], complaint: str, tmp_path: Path)
             'self.dma = WishboneDMAWriter(wishbone.Interface(data_width=WORD), endianness="big")',
             '"little"',
             1,
-            marks=pytest.mark.thorough,
             id="swapped",
         ),
         pytest.param("self.sink.ready.eq(~converter.source.valid)", "self.sink.ready.eq(1)", 2, id="TUSER too early"),

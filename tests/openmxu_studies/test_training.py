@@ -157,6 +157,7 @@ def cluster() -> Any:
 
 
 @pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.usefixtures("_short")
 def test_on_a_cluster(cluster: Any) -> None:
     plan = Plan(seeds=1, source="sklearn")

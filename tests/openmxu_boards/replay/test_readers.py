@@ -340,8 +340,8 @@ def test_small(family: str, kinds: str) -> None:
     ("family", "width", "words"),
     [
         *(("ecp5", width, 400 if width < 18 else 600) for width in (8, 9, 18, 36)),
-        *(("GW1N", width, 400) for width in (2, 9)),
-        *(thorough("GW1N", width, 400 if width < 18 else 600) for width in (4, 8, 18, 36)),
+        ("GW1N", 2, 400),
+        *(thorough("GW1N", width, 400 if width < 18 else 600) for width in (4, 8, 9, 18, 36)),
         ("gatemate", 80, 200),
         *(thorough("gatemate", width, words) for width, words in ((5, 400), (20, 600), (36, 600))),
     ],
@@ -453,7 +453,7 @@ def preset(cell: Any) -> bool:
         pytest.param("GW1N", "SP", forgotten("INIT_RAM_00"), id="gowin-memory"),
         pytest.param("GW1N", "SP", exchanged("AD4", "AD5"), id="gowin-address"),
         pytest.param("GW1N", "DFFRE", preset, id="gowin-reset"),
-        pytest.param("gatemate", "CPE_L2T4", inverted("INIT_L10"), id="gatemate-lut"),
+        pytest.param("gatemate", "CPE_L2T4", inverted("INIT_L10"), marks=pytest.mark.thorough, id="gatemate-lut"),
         pytest.param("gatemate", "RAM", forgotten("INIT_00"), id="gatemate-memory"),
         pytest.param("gatemate", "CPE_ADDF2", exchanged("OUT1", "OUT2"), id="gatemate-sum"),
         pytest.param("gatemate", "CPE_MULT", exchanged("CPOUT1", "CPOUT2"), id="gatemate-product"),
@@ -486,7 +486,7 @@ def _place(name: str) -> list[int]:
 
 
 @needs_chip
-@pytest.mark.parametrize("part", ["LUT", "memory", "multiplier"])
+@pytest.mark.parametrize("part", [thorough("LUT"), "memory", "multiplier"])
 def test_ice40_broken(part: str) -> None:
     """One bit of a bitstream makes the difference."""
     bitmap: Bitmap = small("ice40")

@@ -34,6 +34,8 @@ from openmxu_boards.soc import Buffers, UartSoc, machine
 from openmxu_sim import golden, simulate
 from openmxu_sim.operands.stimulus import stimulus
 
+from ...conftest import thorough
+
 CONFIG = MxuConfig(rows=2, columns=2, stages=1, source=BF16, depth=4)
 CLOCK, BAUD = 1_000_000, 250_000
 
@@ -106,12 +108,13 @@ def test_random_products(link: PinLink) -> None:
 
 @pytest.mark.slow
 @verilated
-def test_a_campaign_of_faults(link: PinLink) -> None:
-    done = campaign(link.pins, 120, clock=CLOCK, baud=BAUD)
+@pytest.mark.parametrize("count", [30, thorough(120)])
+def test_a_campaign_of_faults(count: int, link: PinLink) -> None:
+    done = campaign(link.pins, count, clock=CLOCK, baud=BAUD)
     assert done.passed
-    assert done.counts.total() >= 120
+    assert done.counts.total() >= count
     assert len(done.counts) == len(FAULTS) + 2
-    assert done.words > 120
+    assert done.words > count
     assert done.retries > 2
     assert done.gave_up < 5
 

@@ -42,7 +42,7 @@ from openmxu_sim.energy.events import Player
 from openmxu_sim.energy.meter import measure_one, netlist_of
 from openmxu_sim.energy.timed import read_timed
 
-from ...conftest import needs_compiler, slow
+from ...conftest import needs_compiler, slow, thorough
 from .conftest import needs_sta
 from .library import GATES, LOAD, flip_flop, library, with_reset
 
@@ -88,7 +88,7 @@ def test_figures(part: str, name: str, total: float, at_once: float) -> None:
     assert (found.total, found.at_once) == pytest.approx((total, at_once), rel=1e-4)
 
 
-@pytest.mark.parametrize("stages", [slow(1), slow(2), 3, *map(slow, range(4, 8))])
+@pytest.mark.parametrize("stages", [slow(1), thorough(2), 3, *map(thorough, range(4, 7)), slow(7)])
 @pytest.mark.parametrize("operands", ["normal", slow("digits")])
 @pytest.mark.parametrize("terms", [1, slow(2), 4, slow(8)])
 def test_elements_of_all_stages(stages: int, operands: str, terms: int) -> None:

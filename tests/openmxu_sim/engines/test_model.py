@@ -15,7 +15,7 @@ from openmxu_sim.golden.formats import Bits
 from openmxu_sim.operands import vectors
 
 from ...bits import same_bits
-from ...conftest import slow
+from ...conftest import slow, thorough
 from ..golden.dots import DOTS, check_dot
 
 MODES = ("flush", "ieee")
@@ -196,7 +196,8 @@ def test_bfloat16_operands(subnormals: str) -> None:
     _check(every[:, np.newaxis], np.ones((1, 1), ml_dtypes.bfloat16), rows=1, subnormals=subnormals)
 
 
-FORMATS = [*golden.FORMATS, "e6f9", *(slow(f"e{2 + seed % 7}f{1 + seed * 7 % 23}") for seed in range(20))]
+_OTHERS = [f"e{2 + seed % 7}f{1 + seed * 7 % 23}" for seed in range(20)]
+FORMATS = [*golden.FORMATS, "e6f9", *map(slow, _OTHERS[:7]), *map(thorough, _OTHERS[7:])]
 
 
 @pytest.mark.parametrize("subnormals", MODES)

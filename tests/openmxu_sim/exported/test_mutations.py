@@ -85,6 +85,7 @@ def test_mistakes_are_made() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.thorough
 def test_mistakes_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of 44 that change anything, 42 at least: results in ten times as many beats, by another seed, say which do."""
     needs("verilator")

@@ -551,6 +551,7 @@ def test_the_log_shows_products() -> None:
 
 @needs_mkl
 @pytest.mark.slow
+@pytest.mark.thorough
 def test_operators_multiply_nowhere_else() -> None:
     """All samples that PyTorch's own tests have of its operators, forward and backward."""
     pytest.importorskip("expecttest", reason="PyTorch's samples need it: make setup-models")

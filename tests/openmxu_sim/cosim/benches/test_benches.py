@@ -10,7 +10,7 @@ from openmxu.arith.datapath import round as rounding
 from openmxu.catalog import CATALOG
 from openmxu_sim.cosim.runner import SimulationError
 
-from ....conftest import Bench
+from ....conftest import Bench, thorough
 
 _TESTS = Path(__file__).parents[3] / "openmxu"
 
@@ -44,11 +44,7 @@ def delayed_swap(verilog: str) -> str:
 
 @pytest.mark.parametrize(
     ("design", "complaint"),
-    [
-        ("pe", "o_swap: "),
-        pytest.param("array_4x4", "o_psums of tile ", marks=pytest.mark.slow),
-        pytest.param("mxu_2x2", "results: beat ", marks=pytest.mark.slow),
-    ],
+    [("pe", "o_swap: "), thorough("array_4x4", "o_psums of tile "), thorough("mxu_2x2", "results: beat ")],
 )
 def test_benches_see_a_late_swap_mark(bench: Bench, design: str, complaint: str) -> None:
     with pytest.raises(SimulationError, match=complaint):
