@@ -134,31 +134,31 @@ class Fetch(wiring.Component):
         return m
 
     def _check(self, m: Module, state: Value, word: Value) -> Value:
-        """Shift words in, and return why the command is refused when all are there."""
+        """Shift words in, check each a cycle later, and return why the command is refused when all are there."""
         arrives = (state == _State.READ) & (word != 0)
         opcode = Signal(4)
-        held = Signal(4)
+        checks = Signal()
+        index = Signal(range(WORDS))
         allowed = Signal(32)
         is_level = Signal()
-        is_bad = Signal()
-        m.d.comb += opcode.eq(Mux(word == 1, self.i_word[:4], held))
+        was_bad, is_bad = Signal(), Signal()
         with m.Switch(opcode):
             for name, kind in KINDS.items():
                 with m.Case(kind.code):
-                    levels = [any(place.word == index for place in kind.trips().values()) for index in range(WORDS)]
-                    m.d.comb += [
-                        allowed.eq(Array(bits(name))[(word - 1)[:4]]),
-                        is_level.eq(Array(levels)[(word - 1)[:4]]),
-                    ]
+                    levels = [any(place.word == number for place in kind.trips().values()) for number in range(WORDS)]
+                    m.d.comb += [allowed.eq(Array(bits(name))[index]), is_level.eq(Array(levels)[index])]
             with m.Default():
                 m.d.comb += is_level.eq(1)  # none: word 0 has no trips
+        m.d.sync += [checks.eq(arrives), index.eq(word - 1)]
         with m.If(arrives):
-            wrong = (self.i_word & ~allowed).any() | (is_level & ~self.i_word[:TRIPS].any())
-            m.d.sync += [
-                self.o_words.eq(Cat(self.o_words[32:], self.i_word)),
-                held.eq(opcode),
-                is_bad.eq(wrong | (is_bad & (word != 1))),
-            ]
+            m.d.sync += self.o_words.eq(Cat(self.o_words[32:], self.i_word))
+        with m.If(arrives & (word == 1)):
+            m.d.sync += opcode.eq(self.i_word)
+        top = self.o_words[-32:]
+        wrong = (top & ~allowed).any() | (is_level & ~top[:TRIPS].any())
+        m.d.comb += is_bad.eq(wrong | (was_bad & (index != 0)))
+        with m.If(checks):
+            m.d.sync += was_bad.eq(is_bad)
         return self._check_fields(m, is_bad)
 
     def _check_fields(self, m: Module, is_bad: Value) -> Value:

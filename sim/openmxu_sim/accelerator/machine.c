@@ -43,11 +43,14 @@ void machine_start(struct machine *m, uint32_t program) {
   m->in.i_start[0] = 0;
 }
 
-/* Runs until nothing does, for so many cycles at most; returns the cycles. */
-uint64_t machine_run(struct machine *m, uint64_t most) {
+/* Runs until nothing does, for so many cycles at most; returns the cycles, and those at which the first commands began. */
+uint64_t machine_run(struct machine *m, uint64_t most, uint32_t commands, uint64_t *begins) {
   uint64_t cycles = 0;
-  do tick(m);
-  while (m->out.o_running[0] && ++cycles < most);
+  uint32_t begun = 0;
+  do {
+    tick(m);
+    if (begun < commands && m->out.o_index[0] > begun) begins[begun++] = cycles;
+  } while (m->out.o_running[0] && ++cycles < most);
   return cycles;
 }
 

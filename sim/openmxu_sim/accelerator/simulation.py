@@ -35,6 +35,8 @@ class Run:
     """Why it stopped."""
     index: int
     """Index of the command that stopped it."""
+    begins: tuple[int, ...] = ()
+    """Cycles at which commands of the program began, the end left out."""
 
 
 class SimulatedAccelerator:
@@ -56,6 +58,7 @@ class SimulatedAccelerator:
     def __init__(self, config: AcceleratorConfig, *, change: Callable[[str], str] | None = None) -> None:
         self.config = config
         self._limbs = _limbs(config)
+        self._commands = 0
         self._library = _library(config) if change is None else _compile(change(_rtlil(config)), config)
         self._machine = ctypes.c_void_p(self._library.machine_new())
         if not self._machine:
@@ -65,6 +68,7 @@ class SimulatedAccelerator:
     def write(self, program: Sequence[Command], memories: Memories) -> None:
         """Write a program from word 0 on, and the contents of weights and scratchpad."""
         check_room(self.config, program)
+        self._commands = len(program)
         words = np.array([command.words for command in program], np.uint32).reshape(-1)
         rows = np.zeros((words.size, self._limbs[0]), np.uint32)
         rows[:, 0] = words
@@ -74,11 +78,12 @@ class SimulatedAccelerator:
     def run(self, start: int = 0, *, most: int = 1 << 40) -> Run:
         """Run the program from a command on, for so many cycles at most."""
         self._library.machine_start(self._machine, 16 * start)
-        cycles = self._library.machine_run(self._machine, most)
+        begins = np.zeros(self._commands, np.uint64)
+        cycles = self._library.machine_run(self._machine, most, len(begins), begins.ctypes.data)
         status = (ctypes.c_uint32 * 5)()
         self._library.machine_status(self._machine, status)
         running, ended, tag, stop, index = status
-        return Run(cycles, tag if ended and not running else None, Stop(stop), index)
+        return Run(cycles, tag if ended and not running else None, Stop(stop), index, tuple(begins.tolist()[:index]))
 
     def reset(self) -> None:
         """Reset the machine, whatever it does. Its memories stay as they are."""
@@ -135,6 +140,6 @@ def _compile(rtlil: str, config: AcceleratorConfig) -> ctypes.CDLL:
     library.machine_free.argtypes = [pointer]
     library.machine_write.argtypes = [pointer, number, number, ctypes.c_size_t, pointer]
     library.machine_start.argtypes = [pointer, number]
-    library.machine_run.argtypes = [pointer, ctypes.c_uint64]
+    library.machine_run.argtypes = [pointer, ctypes.c_uint64, number, pointer]
     library.machine_read.argtypes = [pointer, ctypes.c_size_t, pointer]
     return library

@@ -170,6 +170,7 @@ def test_damaged_programs(count: int, machine: SimulatedAccelerator) -> None:
             assert [report.tag] == run(program, memories)
             assert (machine.scratchpad() == memories.scratchpad).all(), seed
     assert stops > count // 4
+    machine.reset()
 
 
 @pytest.mark.parametrize("count", [40, slow(400)])
