@@ -51,6 +51,9 @@ MOST_SEQUENCE = 0xFFFF
 START = 0xFFFF
 """The address of a word that starts a program, in place of one that is written."""
 
+KEEP = 0xFFFE
+"""The address of a word that the board keeps, in place of one that is written."""
+
 MOST_BEATS = 256
 """The most beats of activations of a tile: their count has one byte."""
 
@@ -72,13 +75,14 @@ class Command(IntEnum):
     after the other, and whose results go there. The data are :data:`openmxu.unit.status.COUNTERS` for this run (4 bytes
     each; 0 on a board without counters) and the :class:`openmxu.unit.status.Error` (1 byte). On a board with an
     accelerator, buffers of activations and results are its scratchpad, and a tile is an address in the program and a
-    word for it (2 and 4 bytes), or :data:`START` and the index of the word from which the program runs now. The data
-    are the cycles (4 bytes), tag and index of the end (2 bytes each), whether it was reached (4 bytes), zeros (4 bytes)
-    and the :class:`openmxu.accelerator.Stop` (1 byte)."""
+    word for it (2 and 4 bytes), or :data:`START` and the index of the word from which the program runs now, or
+    :data:`KEEP` and a word that the board keeps until it writes a memory or starts a program. The data are the cycles
+    (4 bytes), tag and index of the end (2 bytes each), whether it was reached (4 bytes), the word that is kept, or 0,
+    (4 bytes) and the :class:`openmxu.accelerator.Stop` (1 byte)."""
     RESULTS = 6
     """Address in the result buffer and number of beats (2 bytes each). The data are the beats."""
     COUNTERS = 7
-    """No arguments. The data are those that the last RUN returned."""
+    """No arguments. The data are those that the last RUN returned, on an accelerator with the word kept now."""
 
 
 class Status(IntEnum):
@@ -295,7 +299,7 @@ _BOUNDS = {
     "depth": (2, MOST_BEATS),
     "stages": (STAGES.start, STAGES.stop - 1),
     "protocol": (VERSION, VERSION),
-    "program": (0, START),
+    "program": (0, KEEP),
 }
 """Ranges of an identity's integers: addresses of beats and of bytes in a frame have 16 bits. Its unit checks more."""
 

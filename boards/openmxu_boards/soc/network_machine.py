@@ -1,12 +1,12 @@
 """The accelerator in the unit's place: the host writes its memories, and starts programs."""
 
-from amaranth.hdl import Cat, Const, Module, Mux, ResetInserter, Signal
+from amaranth.hdl import Cat, Module, Mux, ResetInserter, Signal
 from amaranth.lib import wiring
 
 from openmxu.accelerator import Accelerator, Stop
 from openmxu.spec.accelerator import AcceleratorConfig
 from openmxu.spec.formats import BF16
-from openmxu_boards.protocol import START
+from openmxu_boards.protocol import KEEP, START
 from openmxu_boards.soc.machine import Buffers, controlled
 
 PATIENCE = 32
@@ -24,8 +24,9 @@ class NetworkMachine(wiring.Component):
                                 └─────────▶ o_result
 
     A tile is a word of the program with its address, or the index of the word to start from with the address
-    :data:`~openmxu_boards.protocol.START`. Each run begins with a reset of the accelerator; memories keep their
-    contents.
+    :data:`~openmxu_boards.protocol.START`, or a word to keep with the address :data:`~openmxu_boards.protocol.KEEP`.
+    Each run begins with a reset of the accelerator; memories keep their contents. The word that is kept is 0 after
+    any later beat or tile: a host that finds its word again knows that nothing was written or started since.
 
     Latency: that of the program and two cycles. Back-pressure: on tiles, while a program runs.
 
@@ -37,7 +38,7 @@ class NetworkMachine(wiring.Component):
     Members
     -------
     o_counters : Out(128)
-        Cycles of the last program of this run; tag and index, 16 bits each; whether it ended; zero.
+        Cycles of the run's last program; tag and index, 16 bits each; whether it ended, 32 bits; the word kept.
     o_error : Out(Stop)
         Why it stopped.
     o_hangs, others
@@ -47,8 +48,8 @@ class NetworkMachine(wiring.Component):
     counters = True
 
     def __init__(self, config: AcceleratorConfig) -> None:
-        if config.program > START:
-            raise ValueError(f"program must be at most {START} on a board, not {config.program}")
+        if config.program > KEEP:
+            raise ValueError(f"program must be at most {KEEP} on a board, not {config.program}")
         self.accelerator, self.config = config, config.unit
         self.buffers = Buffers(weights=config.weights, activations=config.rows, results=config.rows)
         self.widths = (config.size * BF16.width,) * 3
@@ -62,7 +63,10 @@ class NetworkMachine(wiring.Component):
         m.submodules.accelerator = accelerator = ResetInserter(resets)(Accelerator(self.accelerator))
         tile, loads = self.tiles, self.i_weights | self.i_activations
         address, word = tile.payload[:16], tile.payload[16:]
-        starts = address == START
+        starts, keeps = address == START, address == KEEP
+        kept = Signal(32)
+        with m.If(loads | tile.valid):
+            m.d.sync += kept.eq(Mux(tile.valid & tile.ready & keeps, word, 0))
         cycles = Signal(32)
         with m.If(resets | accelerator.o_running):
             m.d.sync += cycles.eq(Mux(resets, 0, cycles + 1))
@@ -70,7 +74,7 @@ class NetworkMachine(wiring.Component):
             tile.ready.eq(~accelerator.o_running),
             accelerator.i_start.eq(tile.valid & starts),
             accelerator.i_program.eq(word),
-            accelerator.i_write.eq(Cat(tile.valid & ~starts, self.i_weights, self.i_activations)),
+            accelerator.i_write.eq(Cat(tile.valid & ~starts & ~keeps, self.i_weights, self.i_activations)),
             accelerator.i_address.eq(Mux(tile.valid, address, Mux(loads, self.i_address, self.i_read))),
             accelerator.i_data.eq(Mux(tile.valid, word, self.i_beat)),
             self.o_idle.eq(~accelerator.o_running),
@@ -78,9 +82,9 @@ class NetworkMachine(wiring.Component):
             self.o_beyond.eq(
                 (self.i_weights & (self.i_address >= self.buffers.weights))
                 | (self.i_activations & (self.i_address >= self.buffers.activations))
-                | (tile.valid & (Mux(starts, word, address) >= self.accelerator.program))
+                | (tile.valid & ~keeps & (Mux(starts, word, address) >= self.accelerator.program))
             ),
-            self.o_counters.eq(Cat(cycles, accelerator.o_tag, accelerator.o_index, accelerator.o_ended, Const(0, 63))),
+            self.o_counters.eq(Cat(cycles, accelerator.o_tag, accelerator.o_index, accelerator.o_ended, kept << 31)),
             self.o_error.eq(accelerator.o_stop),
             self.o_result.eq(accelerator.o_data),
         ]
