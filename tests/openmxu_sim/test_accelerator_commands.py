@@ -20,7 +20,7 @@ _SIZE = ["--rows", "2", "--columns", "2", "--stages", "1"]
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """With a model of a convolution, a dense layer and a softmax, in small integers, and its input."""
+    """With a model of a convolution, a dense layer and a softmax, in small integers, and two inputs."""
     rng = np.random.default_rng(1)
     constants = {"w": rng.integers(-1, 2, (3, 1, 3, 3)), "d": rng.integers(-1, 2, (3 * 4, 5))}
     node, value = onnx.helper.make_node, onnx.helper.make_tensor_value_info
@@ -35,14 +35,14 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     graph = onnx.helper.make_graph(nodes, "g", [value("x", 1, (1, 1, 4, 4))], [value("y", 1, (1, 5))], tensors)
     model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8)
     onnx.save(model, tmp_path / "model.onnx")
-    np.savez(tmp_path / "x.npz", x=rng.integers(-2, 3, (1, 1, 4, 4)))
+    np.savez(tmp_path / "x.npz", x=rng.integers(-2, 3, (2, 1, 4, 4)))
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
 
 def _expected(folder: Path) -> np.ndarray:
-    image = np.load(folder / "x.npz")["x"].astype(np.float32)
-    return Session(load(folder / "model.onnx")).run({"x": image})["y"]
+    images, session = np.load(folder / "x.npz")["x"].astype(np.float32), Session(load(folder / "model.onnx"))
+    return np.concatenate([session.run({"x": image[np.newaxis]})["y"] for image in images])
 
 
 @needs_compiler
@@ -53,7 +53,7 @@ def test_compile_and_run(folder: Path, capsys: pytest.CaptureFixture[str]) -> No
     assert [line.split()[1] for line in shown.out.splitlines() if "%" in line] == ["first", "dense", "all"]
     assert main(["run", "model.mxa", "--input", "x.npz", "-o", "y.npz", "--check"]) == 0
     shown = capsys.readouterr()
-    assert "0 of 32,768 words of the scratchpad differ from the definition." in shown.out
+    assert "0 of 65,536 words of the scratchpad differ from the definition." in shown.out
     assert "measured" in shown.out
     assert (np.load("y.npz")["y"] == _expected(folder)).all()
 
@@ -76,7 +76,7 @@ def test_a_wrong_word_fails(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
 
     monkeypatch.setattr(simulation.SimulatedAccelerator, "scratchpad", wrong)
     assert main(["run", "model.onnx", *_SIZE, "--input", "x.npz", "--check"]) == 1
-    assert "1 of 32,768 words of the scratchpad differ from the definition." in capsys.readouterr().out
+    assert "2 of 65,536 words of the scratchpad differ from the definition." in capsys.readouterr().out
 
 
 @needs_compiler
@@ -105,7 +105,7 @@ def test_a_program_that_stops(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Ca
         ("compile none.onnx", "none.onnx"),
         ("run x.npz --input x.npz", "MODEL must be a network that openmxu compile wrote, not x.npz: "),
         ("run model.onnx --input other.npz", "--input must have an array x, not z"),
-        ("run model.onnx --input two.npz", "x must be one picture, 1 x C x H x W or 1 x K, not (2, 1, 4, 4)"),
+        ("run model.onnx --input none.npz", "x must be pictures, P x C x H x W or P x K, not (0, 1, 4, 4)"),
         ("run model.onnx --input large.npz", "x must have the shape (1, 4, 4), not (1, 5, 4)"),
         ("run model.onnx --input bool.npz", "x must be numbers, not bool"),
         ("run model.onnx --input x.npz --engine model --check", "check requires the simulation"),
@@ -116,7 +116,7 @@ def test_a_program_that_stops(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Ca
 @pytest.mark.usefixtures("folder")
 def test_invalid_requests(arguments: str, message: str, capsys: pytest.CaptureFixture[str]) -> None:
     np.savez("other.npz", z=np.zeros((1, 1, 4, 4)))
-    np.savez("two.npz", x=np.zeros((2, 1, 4, 4)))
+    np.savez("none.npz", x=np.zeros((0, 1, 4, 4)))
     np.savez("large.npz", x=np.zeros((1, 1, 5, 4)))
     np.savez("bool.npz", x=np.zeros((1, 1, 4, 4), bool))
     Path("cut.mxa").write_bytes(Path("x.npz").read_bytes()[:-40])

@@ -1,9 +1,9 @@
 """The commands ``compile`` and ``run``: networks on the accelerator."""
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from openmxu.spec.accelerator import AcceleratorConfig
     from openmxu_sim.accelerator.container import CompiledNetwork
     from openmxu_sim.accelerator.definition import Halves, Memories
+    from openmxu_sim.accelerator.simulation import SimulatedAccelerator
 
 
 def add_compile(commands: Any) -> None:
@@ -51,7 +52,7 @@ def add_run(commands: Any) -> None:
 def add_network(parser: argparse.ArgumentParser) -> None:
     """Options for a network, its input and its output."""
     parser.add_argument("model", type=Path, metavar="MODEL", help="what openmxu compile wrote, or an ONNX model")
-    parser.add_argument("--input", type=Path, required=True, metavar="X.npz", help="the input, by its name")
+    parser.add_argument("--input", type=Path, required=True, metavar="X.npz", help="the input, by its name: pictures")
     parser.add_argument("-o", "--output", type=Path, metavar="Y.npz", help="write the output, by its name")
     parser.add_argument("--check", action="store_true", help="compare every word of the scratchpad with the definition")
 
@@ -174,48 +175,61 @@ def run_network(options: argparse.Namespace, compiled: "Callable[[], CompiledNet
         inputs = read_arrays(options.input, "--input")
         if network.source not in inputs:
             raise ValueError(f"--input must have an array {network.source}, not {', '.join(inputs) or 'none'}")
-        memories = Memories(lowered.config, lowered.weights)
-        lowered.put(network.source, _picture(network, inputs[network.source]), memories.scratchpad)
-        cycles, wrong = None, 0
-        if play is not None:
-            cycles, scratchpad = play(network, memories)
-            if options.check:
-                run(lowered.program, memories)
-                wrong = int(np.count_nonzero(scratchpad != memories.scratchpad))
-        else:
-            run(lowered.program, memories)
+        cycles, wrong, words, values = None, 0, 0, []
+        for picture in _pictures(network, inputs[network.source]):
+            memories = Memories(lowered.config, lowered.weights)
+            lowered.put(network.source, picture, memories.scratchpad)
             scratchpad = memories.scratchpad
-        values = _output(network, scratchpad)
+            if play is not None:
+                cycles, scratchpad = play(network, memories)
+            if play is None or options.check:
+                run(lowered.program, memories)
+                wrong += int(np.count_nonzero(scratchpad != memories.scratchpad))
+                words += scratchpad.size
+            values.append(_output(network, scratchpad))
         if options.output is not None:
-            outputs.write_bytes(options.output, to_npz({network.output: values}))
+            outputs.write_bytes(options.output, to_npz({network.output: _joined(values)}))
         text = _table(network, cycles)
         if options.check and cycles is not None:
-            text += f"\n{wrong} of {scratchpad.size:,} words of the scratchpad differ from the definition.\n"
+            text += f"\n{wrong} of {words:,} words of the scratchpad differ from the definition.\n"
         print_markdown(text)
     return 1 if wrong else 0
 
 
-def _picture(network: "CompiledNetwork", array: np.ndarray) -> np.ndarray:
-    """The input as (channels, y, x) in fp32."""
+def _pictures(network: "CompiledNetwork", array: np.ndarray) -> Iterator[np.ndarray]:
+    """Each picture of the input as (channels, y, x) in fp32."""
     if array.dtype.kind not in "fiu":
         raise ValueError(f"{network.source} must be numbers, not {array.dtype}")
-    if array.ndim not in (2, 4) or len(array) != 1:
-        raise ValueError(f"{network.source} must be one picture, 1 x C x H x W or 1 x K, not {array.shape}")
-    sizes = array.shape[1:] if array.ndim == 4 else (array.shape[1], 1, 1)
-    return np.ascontiguousarray(array.reshape(sizes), np.float32)
+    if array.ndim not in (2, 4) or not array.size:
+        raise ValueError(f"{network.source} must be pictures, P x C x H x W or P x K, not {array.shape}")
+    for values in array:
+        yield np.ascontiguousarray(values if array.ndim == 4 else values.reshape(-1, 1, 1), np.float32)
+
+
+def _joined(values: Sequence[np.ndarray]) -> np.ndarray:
+    """The outputs of all pictures, along their first axis if that has one entry for each."""
+    if len(values) == 1:
+        return values[0]
+    return np.concatenate(values) if values[0].shape[:1] == (1,) else np.stack(values)
 
 
 def _simulate(network: "CompiledNetwork", memories: "Memories") -> "tuple[int, Halves]":
     from openmxu.accelerator import Stop
-    from openmxu_sim.accelerator.simulation import SimulatedAccelerator
 
-    tell("simulating the accelerator; it is compiled first, which takes some seconds")
-    machine = SimulatedAccelerator(network.lowered.config)
+    machine = _simulated(network.lowered.config)
     machine.write(network.lowered.program, memories)
     report = machine.run()
     if report.stop != Stop.NONE:
         raise RuntimeError(f"command {report.index} stopped the accelerator: {report.stop.name}")
     return report.cycles, machine.scratchpad()
+
+
+@lru_cache(maxsize=1)
+def _simulated(config: "AcceleratorConfig") -> "SimulatedAccelerator":
+    from openmxu_sim.accelerator.simulation import SimulatedAccelerator
+
+    tell("simulating the accelerator; it is compiled first, which takes some seconds")
+    return SimulatedAccelerator(config)
 
 
 def _output(network: "CompiledNetwork", scratchpad: "Halves") -> np.ndarray:
