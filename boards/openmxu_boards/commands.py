@@ -229,16 +229,25 @@ def _board_run(options: argparse.Namespace) -> None:
 
 @_looking_here()
 def _board_network(options: argparse.Namespace) -> int:
-    from openmxu_boards.host.network import accelerator_of, play
+    from openmxu_boards.host.network import accelerator_of, play_picture
     from openmxu_sim.commands.run_accelerator import compile_network, run_network
 
     with _host(options, _network) as host:
         config = accelerator_of(host)
+        taken: list[tuple[int, float]] = []
 
         def run(network: Any, memories: Any) -> Any:
-            return play(host, network.lowered.program, memories, cycles=sum(x.cycles for x in network.lowered.layers))
+            carried, now = host.carried, host.now()
+            outcome = play_picture(host, network, memories, whole=options.check)
+            taken.append((host.carried - carried, host.now() - now))
+            return outcome
 
-        return run_network(options, lambda: compile_network(options.model, config), run)
+        code = run_network(options, lambda: compile_network(options.model, config), run)
+    for noun, part in (("first picture", taken[:1]), ("each later one", taken[1:])):
+        if part:
+            size, seconds = (sum(column) / len(part) for column in zip(*part, strict=True))
+            tell(f"{noun}: {size:,.0f} bytes on the port, {seconds:.3f} s")
+    return code
 
 
 @_looking_here()

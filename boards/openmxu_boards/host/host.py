@@ -65,6 +65,11 @@ class Host:
         """Requests that were sent again because no answer came."""
         return self._session.retries
 
+    @property
+    def carried(self) -> int:
+        """Bytes to the board and from it, until now."""
+        return self._session.carried
+
     def now(self) -> float:
         """Seconds since some moment, by the link's clock."""
         return self._link.now()
@@ -151,11 +156,11 @@ class Host:
             raise BoardError(f"the unit of the board on {self.port} has seen a mistake: {Error(counters.error).name}")
         return counters
 
-    def results(self, count: int, size: int) -> Iterator[int]:
-        """The first beats of the result buffer, of so many bytes, each as one integer."""
+    def results(self, count: int, size: int, *, first: int = 0) -> Iterator[int]:
+        """Beats of the result buffer, of so many bytes, each as one integer."""
         most = max(1, _REPLY // size)
-        for start in range(0, count, most):
-            beats = min(most, count - start)
+        for start in range(first, first + count, most):
+            beats = min(most, first + count - start)
             arguments = start.to_bytes(2, "little") + beats.to_bytes(2, "little")
             data = self.ask(Command.RESULTS, arguments, reply=beats * size)
             if len(data) != beats * size:

@@ -1,5 +1,6 @@
 """Programs on a board's accelerator."""
 
+import hashlib
 import struct
 from collections.abc import Sequence
 from dataclasses import replace
@@ -7,20 +8,22 @@ from dataclasses import replace
 import numpy as np
 
 from openmxu.accelerator import Stop
-from openmxu.spec.accelerator import AcceleratorConfig, check_program
+from openmxu.spec.accelerator import AcceleratorConfig, check_program, rows_read, rows_written
 from openmxu.spec.commands import Command as Instruction
 from openmxu.spec.commands import assemble
 from openmxu.spec.formats import BF16
 from openmxu_boards.host.host import Host
 from openmxu_boards.host.program import TILE, Load
 from openmxu_boards.host.session import BoardError
-from openmxu_boards.protocol import LOAD, START, Command
+from openmxu_boards.protocol import KEEP, LOAD, START, Command
+from openmxu_sim.accelerator.container import CompiledNetwork
 from openmxu_sim.accelerator.definition import Halves, Memories, run
+from openmxu_sim.accelerator.lowering import Lowered
 from openmxu_sim.accelerator.waits import check_waits, with_waits
 from openmxu_sim.operands.stimulus import read_words
 
 _OUTCOME = struct.Struct("<IHHIIB")
-"""Of a run: cycles, tag, index, whether the end was reached, zero, and why it stopped."""
+"""Of a run: cycles, tag, index, whether the end was reached, the word that is kept, and why it stopped."""
 
 
 def accelerator_of(host: Host) -> AcceleratorConfig:
@@ -43,29 +46,90 @@ def play(host: Host, program: Sequence[Instruction], memories: Memories, *, cycl
     ValueError
         The board has no such accelerator.
     """
+    _load(host, program, memories)
+    return _start(host, 0, cycles), _rows(host, range(memories.config.rows))
+
+
+def play_picture(host: Host, network: CompiledNetwork, memories: Memories, *, whole: bool) -> tuple[int, Halves]:
+    """Run a network on the picture in ``memories``, whose other rows are 0; raises as :func:`play` does.
+
+    Program, weights and zeros stay on the board, with a digest that the next write or start clears: while it is there,
+    only the picture is sent. Returns the cycles, and a scratchpad with the rows of the result, or all if ``whole``.
+    """
+    lowered, sent = network.lowered, _span(network.lowered, network.source)
+    facts = repr((lowered.config, sent, [command.words for command in lowered.program])).encode()
+    digest = int.from_bytes(hashlib.sha256(facts + memories.weights.tobytes()).digest()[:4], "little") or 1
+    if _ask(host, Command.COUNTERS)[4] == digest:
+        _write(host, memories.scratchpad, sent)
+    else:
+        _check_rows(lowered.program, sent)
+        _load(host, lowered.program, memories)
+    taken = _start(host, digest, sum(layer.cycles for layer in lowered.layers))
+    read, scratchpad = range(len(memories.scratchpad)), np.zeros_like(memories.scratchpad)
+    read = read if whole else _span(lowered, network.result)
+    scratchpad[read.start : read.stop] = _rows(host, read)
+    return taken, scratchpad
+
+
+def _span(lowered: Lowered, name: str) -> range:
+    """Rows from the first pixel of a picture to its last."""
+    picture = lowered.pictures[name]
+    rows = picture.rows(-(-picture.channels // lowered.config.size))
+    return range(int(rows.min()), int(rows.max()) + 1)
+
+
+def _check_rows(program: Sequence[Instruction], sent: range) -> None:
+    """Refuse a program that reads, when it runs again, what it wrote before: borders must stay zeros."""
+    written, before = set[int](), set[int]()
+    for command in program:
+        before |= set(rows_read(command).tolist()) - written
+        written |= set(rows_written(command).tolist())
+    if stale := before & written - set(sent):
+        raise ValueError(f"the program must write row {min(stale)} before it reads it, or never")
+
+
+def _load(host: Host, program: Sequence[Instruction], memories: Memories) -> None:
+    """Write a program and all of the memories."""
     config, sizes = accelerator_of(host), memories.config
     if sizes.size != config.size or sizes.rows > config.rows or sizes.weights > config.weights:
         raise ValueError(f"the network must be compiled for {_sizes(config)}, not {_sizes(sizes)}")
     check_program(config, program)
     check_waits(program)
-    size = 2 * config.size
-    for weights, rows in ((True, memories.weights), (False, memories.scratchpad)):
-        host.load(Load(weights, 0, rows.astype("<u2").tobytes(), size))
+    _write(host, memories.weights, range(sizes.weights), weights=True)
+    _write(host, memories.scratchpad, range(sizes.rows))
     words = [word for command in program for word in command.words]
     tiles = [address.to_bytes(2, "little") + word.to_bytes(4, "little") for address, word in enumerate(words)]
     most = (host.identity.frame - LOAD) // TILE
     for first in range(0, len(tiles), most):
-        host.ask(Command.RUN, bytes(2) + b"".join(tiles[first : first + most]), reply=_OUTCOME.size)
-    seconds = 2 * cycles / max(host.identity.clock, 1)
-    start = bytes(2) + START.to_bytes(2, "little") + bytes(4)
-    data = host.ask(Command.RUN, start, reply=_OUTCOME.size, seconds=seconds)
-    if len(data) != _OUTCOME.size:
-        raise BoardError(f"the board on {host.port} gave {len(data)} bytes of a run, not {_OUTCOME.size}")
-    taken, _, index, ended, _, stop = _OUTCOME.unpack(data)
+        _ask(host, Command.RUN, bytes(2) + b"".join(tiles[first : first + most]))
+
+
+def _write(host: Host, memory: Halves, rows: range, *, weights: bool = False) -> None:
+    beats = memory[rows.start : rows.stop].astype("<u2").tobytes()
+    host.load(Load(weights, rows.start, beats, 2 * memory.shape[1]))
+
+
+def _start(host: Host, digest: int, cycles: int) -> int:
+    """Start the program, and let the board keep a word behind it; the cycles that it took."""
+    tiles = struct.pack("<HHIHI", 0, START, 0, KEEP, digest)
+    taken, _, index, ended, _, stop = _ask(host, Command.RUN, tiles, 2 * cycles / max(host.identity.clock, 1))
     if stop or not ended:
         raise BoardError(f"command {index} stopped the accelerator of the board on {host.port}: {Stop(stop).name}")
-    beats = host.results(sizes.rows, size)
-    return taken, np.array([read_words(beat, BF16.width, sizes.size) for beat in beats], np.uint16)
+    return taken
+
+
+def _ask(host: Host, command: Command, arguments: bytes = b"", seconds: float = 0.0) -> tuple[int, ...]:
+    data = host.ask(command, arguments, reply=_OUTCOME.size, seconds=seconds)
+    if len(data) != _OUTCOME.size:
+        raise BoardError(f"the board on {host.port} gave {len(data)} bytes of a run, not {_OUTCOME.size}")
+    return _OUTCOME.unpack(data)
+
+
+def _rows(host: Host, rows: range) -> Halves:
+    """Read rows of the scratchpad."""
+    size = accelerator_of(host).size
+    beats = host.results(len(rows), 2 * size, first=rows.start)
+    return np.array([read_words(beat, BF16.width, size) for beat in beats], np.uint16)
 
 
 def _sizes(config: AcceleratorConfig) -> str:

@@ -59,6 +59,8 @@ class Session:
         self._is_open = False
         self.retries = 0
         """Requests that were sent again."""
+        self.carried = 0
+        """Bytes to the board and from it."""
 
     def identify(self, tries: int = _TRIES) -> Identity:
         """The board's identity, whatever session is open."""
@@ -100,6 +102,7 @@ class Session:
         for attempt in range(tries):
             self.retries += attempt > 0
             self._link.send(frame)
+            self.carried += len(frame)
             answer = self._wait(command, wait)
             if answer is not None:
                 return self._data(answer)
@@ -112,7 +115,8 @@ class Session:
         """The answer; ``None`` if the request must be repeated."""
         deadline = self._link.now() + seconds
         while (left := deadline - self._link.now()) > 0:
-            for body in self._decoder.feed(self._link.receive(left)):
+            self.carried += len(arrived := self._link.receive(left))
+            for body in self._decoder.feed(arrived):
                 reply = Reply.parse(body) if body is not None else None
                 if reply is None or reply.status == Status.FRAME:
                     # Either side has had a damaged frame. Others may follow: ask once, when they are through.

@@ -2,7 +2,10 @@
 # (what is refused goes unused)
 """Programs on the accelerator of a simulated board, at the pins of its UART."""
 
+import re
+import struct
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -15,8 +18,8 @@ from openmxu.spec.commands import Command as Instruction
 from openmxu.spec.commands import assemble
 from openmxu_boards import find_board
 from openmxu_boards.host import BoardError, Host, network
-from openmxu_boards.host.network import check_network, play
-from openmxu_boards.protocol import START, Command
+from openmxu_boards.host.network import check_network, play, play_picture
+from openmxu_boards.protocol import KEEP, START, Command
 from openmxu_boards.simulated import Terminal, new_program
 from openmxu_boards.simulated.pin_link import PinLink
 from openmxu_boards.simulated.pins import CircuitPins
@@ -24,7 +27,9 @@ from openmxu_boards.simulated.verilated import Program, is_available
 from openmxu_boards.soc import UartSoc
 from openmxu_boards.soc import network_machine as machine
 from openmxu_boards.soc.network_machine import NetworkMachine
+from openmxu_sim.accelerator.container import CompiledNetwork, write_network
 from openmxu_sim.accelerator.definition import Memories, run
+from openmxu_sim.accelerator.lowering import Layer, lower
 from openmxu_sim.accelerator.simulation import SimulatedAccelerator
 from openmxu_sim.accelerator.waits import with_waits
 
@@ -44,9 +49,13 @@ def _program() -> Program[Any]:
         return new_program(UartSoc(CONFIG, clock=CLOCK, baud=BAUD))
 
 
+def _link() -> PinLink:
+    return PinLink(CircuitPins(_program().start()), clock=CLOCK, baud=BAUD)
+
+
 @pytest.fixture
 def host() -> Iterator[Host]:
-    with Host(PinLink(CircuitPins(_program().start()), clock=CLOCK, baud=BAUD)) as found:
+    with Host(_link()) as found:
         yield found
 
 
@@ -110,7 +119,7 @@ def test_sizes_that_do_not_fit(host: Host) -> None:
     message = r"^the network must be compiled for 2x2, 256 bytes of scratchpad and 256 of weights, not 2x2, 512 bytes"
     with pytest.raises(ValueError, match=message):
         play(host, assemble("end"), Memories(replace(CONFIG, rows=128), np.zeros((0, 2), np.uint16)))
-    with pytest.raises(ValueError, match=r"^program must be at most 65535 on a board, not 65536$"):
+    with pytest.raises(ValueError, match=r"^program must be at most 65534 on a board, not 65536$"):
         NetworkMachine(replace(CONFIG, program=1 << 16))
     with pytest.raises(ValueError, match=r"^weights must be a power of two from 2 to 65536, not 100$"):
         NetworkMachine(replace(CONFIG, weights=100))
@@ -122,7 +131,7 @@ def test_commands(capsys: pytest.CaptureFixture[str], tmp_path: Any) -> None:
     """Products are for boards with a unit alone; programs are for those with an accelerator."""
     np.save(tmp_path / "a.npy", np.ones((2, 2), np.float32))
     files = [str(tmp_path / "a.npy")] * 2
-    with Terminal(PinLink(CircuitPins(_program().start()), clock=CLOCK, baud=BAUD)) as terminal:
+    with Terminal(_link()) as terminal:
         port = ["--port", f"{terminal.port}@{BAUD}"]
         assert main(["board", "info", *port]) == 0
         assert "accelerator: 16 commands, 64 rows of weights, 64 of data" in capsys.readouterr().out
@@ -139,3 +148,108 @@ def test_check_of_a_build(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
         wrong, _ = check_network(host, 1)
         assert 0 < wrong <= 8
     assert check_network(host, 1) == (0, CONFIG.rows * CONFIG.size)
+
+
+PICTURES = np.random.default_rng(7).normal(size=(4, 1, 4, 4)).astype(np.float32)
+
+
+def _small(seed: int) -> CompiledNetwork:
+    """A convolution with padding, and a pool, in the same rows for all seeds."""
+    kernel, bias = np.random.default_rng(seed).normal(size=(2, 1, 3, 3)).astype(np.float32), np.ones(2, np.float32)
+    layers = [Layer("c", "x", (3, 3), (1, 1), (1, 1, 1, 1), kernel, bias), Layer("p", "c", (2, 2), (2, 2))]
+    return CompiledNetwork(lower(CONFIG, (1, 4, 4), layers, "x"), "x", "p", "y")
+
+
+def _defined(small: CompiledNetwork, picture: np.ndarray) -> tuple[Memories, Memories]:
+    """Memories before and after a run, as the definition says."""
+    before, after = (Memories(CONFIG, small.lowered.weights) for _ in range(2))
+    for memories in (before, after):
+        small.lowered.put("x", picture, memories.scratchpad)
+    run(small.lowered.program, after)
+    return before, after
+
+
+def _right(host: Host, small: CompiledNetwork, picture: np.ndarray, *, whole: bool = True) -> int:
+    """The bytes that a picture takes, whose words are the definition's."""
+    (before, after), carried = _defined(small, picture), host.carried
+    _, scratchpad = play_picture(host, small, before, whole=whole)
+    rows = slice(None) if whole else slice(52, 56)
+    assert (scratchpad[rows] == after.scratchpad[rows]).all()
+    return host.carried - carried
+
+
+def test_pictures_with_resident_weights() -> None:
+    """All words are right; behind the first, picture and result alone are on the line, even for another host."""
+    link, first, second = _link(), _small(1), _small(2)
+    host = Host(link)
+    for small in (first, second, first):
+        assert _right(host, small, PICTURES[0]) > 64 * 3 * 4
+        assert all(_right(host, small, picture) < 64 * 2 * 4 for picture in PICTURES[1:])
+    # Four requests of 11 bytes and replies of 12; 22 rows from first to last pixel, 4 of the result, 4 bytes each.
+    least = 4 * (11 + 12) + 2 + 22 * 4 + 2 + 12 + 4 + 17 + 17 + 4 * 4
+    assert least <= _right(Host(link), first, PICTURES[2], whole=False) <= 1.2 * least  # with escapes
+
+
+def test_a_word_is_kept_until_something_changes() -> None:
+    """It is lost whatever is written or started, in whatever order, and by nothing else."""
+    zero, start, keep = (struct.pack("<HI", *tile) for tile in ((0, 0), (START, 0), (KEEP, 0x12345678)))
+    link, end = _link(), struct.pack("<HI", 0, assemble("end")[0].words[0])
+    host = Host(link)
+    assert host.ask(Command.COUNTERS, b"", reply=17)[12:16] == bytes(4)
+    for command, arguments in (
+        (Command.WEIGHTS, bytes(4)),
+        (Command.WEIGHTS, bytes(4) + bytes(1)),
+        (Command.ACTIVATIONS, bytes(4)),
+        (Command.RUN, zero),
+        (Command.RUN, keep + zero),
+        (Command.RUN, keep + start),
+    ):
+        host.ask(Command.RUN, bytes(2) + end + start + keep)
+        host.ask(Command.RESULTS, bytes([0, 0, 1, 0]))
+        host = Host(link)  # resets the machine
+        assert host.ask(Command.COUNTERS, b"", reply=17)[12:16] == keep[2:]
+        with suppress(BoardError):
+            host.ask(command, bytes(2) + arguments)
+        assert host.ask(Command.COUNTERS, b"", reply=17)[12:16] == bytes(4), (command, arguments)
+
+
+def test_a_load_that_breaks_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After any request of it, nothing is taken for loaded."""
+    link, first, second, ask = _link(), _small(1), _small(2), Host.ask
+    for most in range(1, 6):
+        left = [None] * most
+        _right(Host(link), first, PICTURES[0])
+        with monkeypatch.context() as patch:
+            patch.setattr(Host, "ask", lambda *some, left=left, **more: (left.pop(), ask(*some, **more))[1])
+            host, before = Host(link), _defined(second, PICTURES[1])[0]
+            with pytest.raises(IndexError):
+                play_picture(host, second, before, whole=False)
+        for small in (second, first) if most % 2 else (first, second):
+            _right(Host(link), small, PICTURES[most % 4])
+
+
+def test_rows_that_a_run_changes_before_they_are_read(host: Host) -> None:
+    program = with_waits(assemble("pool reads=62 writes=63\npool reads=0 writes=62\nend"))
+    bad = replace(_small(0), lowered=replace(_small(0).lowered, program=program))
+    with pytest.raises(ValueError, match=r"^the program must write row 62 before it reads it, or never$"):
+        _right(host, bad, PICTURES[0])
+
+
+def test_run_network(capsys: pytest.CaptureFixture[str], tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    small = _small(3)
+    (tmp_path / "model.mxa").write_bytes(write_network(small))
+    for name, array in {"x": PICTURES, "empty": PICTURES[:0], "narrow": PICTURES[..., :3]}.items():
+        np.savez(f"{name}.npz", x=array)
+    with Terminal(_link()) as terminal:
+        command = ["board", "run-network", "model.mxa", "--port", f"{terminal.port}@{BAUD}", "-o", "y.npz", "--input"]
+        assert main([*command, "x.npz", "--check"]) == 0
+        assert "0 of 512 words of the scratchpad differ" in capsys.readouterr().out
+        assert main([*command, "x.npz"]) == 0
+        first, later = (float(size) for size in re.findall(r": (\d+) bytes on the port", capsys.readouterr().err))
+        assert first < 1.2 * later < 400
+        for name, message in (("empty", "be pictures, P x C x H x W or P x K"), ("narrow", "have the shape (1, 4, 4)")):
+            assert main([*command, f"{name}.npz"]) == 2
+            assert f"x must {message}, not (" in capsys.readouterr().err
+    found = [small.lowered.get("p", _defined(small, picture)[1].scratchpad) for picture in PICTURES]
+    assert (np.load("y.npz")["y"] == np.stack(found)).all()
