@@ -6,7 +6,7 @@
 
       0 0 0 0 0 0      border above        row = base + block · plane + (y + above) · pitch + x + left
       0 a b c d 0
-      0 e f g h 0      results are written between the borders of the layer that reads them
+      0 e f g h 0      results are written between borders, which stay zeros from run to run
       0 0 0 0 0 0
 
 A layer is a command for each stripe of as many lines of results as the accumulator bank has rows for. Where the
