@@ -15,6 +15,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import records  # of this folder
 
 from openmxu_sim.wave import has_zig, live_page, random_run
+from openmxu_sim.wave.page.watched import accelerator_page
 
 project = "OpenMXU"
 author = "The OpenMXU authors"
@@ -75,6 +76,8 @@ def write_live_page(app: Sphinx, exception: Exception | None) -> None:
     if exception is None and app.builder.format == "html":
         page = live_page(random_run(4, 4, 1, (8, 8, 8)), live=has_zig(), made_by="make docs")
         (Path(app.outdir) / "live.html").write_text(page, encoding="utf-8")
+        if has_zig():
+            (Path(app.outdir) / "accelerator.html").write_text(accelerator_page(made_by="make docs"), encoding="utf-8")
 
 
 def keep_text(_app: Sphinx, what: str, _name: str, _object: object, _options: object, lines: list[str]) -> None:

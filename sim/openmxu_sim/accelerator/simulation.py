@@ -2,9 +2,10 @@
 
 import ctypes
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import accumulate
 
 import numpy as np
 
@@ -59,7 +60,7 @@ class SimulatedAccelerator:
         self.config = config
         self._limbs = _limbs(config)
         self._commands = 0
-        self._library = _library(config) if change is None else _compile(change(_rtlil(config)), config)
+        self._library = _library(config) if change is None else _compile(change(netlist(config)), config)
         self._machine = ctypes.c_void_p(self._library.machine_new())
         if not self._machine:
             raise MemoryError("no memory for a simulated accelerator")
@@ -108,7 +109,8 @@ def _limbs(config: AcceleratorConfig) -> tuple[int, int]:
     return -(-max(row, 32) // 32), -(-row // 32)
 
 
-def _rtlil(config: AcceleratorConfig) -> str:
+def netlist(config: AcceleratorConfig) -> str:
+    """Return an accelerator's RTLIL."""
     return cache.fetch_result(
         SOURCES, lambda: to_rtlil(Accelerator(config), name=_NAME).encode(), _NAME, repr(config)
     ).decode()
@@ -116,22 +118,27 @@ def _rtlil(config: AcceleratorConfig) -> str:
 
 @lru_cache(maxsize=4)
 def _library(config: AcceleratorConfig) -> ctypes.CDLL:
-    return _compile(_rtlil(config), config)
+    return _compile(netlist(config), config)
 
 
-def _compile(rtlil: str, config: AcceleratorConfig) -> ctypes.CDLL:
-    circuit = Circuit(rtlil, _NAME, resets=True)
+def machine_text(rtlil: str, config: AcceleratorConfig, watched: Collection[str] = ()) -> tuple[str, dict[str, int]]:
+    """Return the C text of a machine with its host, and the first word of each output, and watched wire."""
+    circuit = Circuit(rtlil, _NAME, resets=True, watched=watched)
     code = Code(circuit, _NAME, lanes=False)
     code.function("step", list(circuit.outputs), inputs=circuit.inputs, clock=True)
     limbs = _limbs(config)
-    text = "\n".join(
-        [
-            native.resource("openmxu_sim.engines.compiled", "vectors.c"),
-            code.text(),
-            f"enum {{ LIMBS = {limbs[0]}, ROW_LIMBS = {limbs[1]} }};",
-            native.resource("openmxu_sim.accelerator", "machine.c"),
-        ]
-    )
+    text = [
+        native.resource("openmxu_sim.engines.compiled", "vectors.c"),
+        code.text(),
+        f"enum {{ LIMBS = {limbs[0]}, ROW_LIMBS = {limbs[1]} }};",
+        native.resource("openmxu_sim.accelerator", "machine.c"),
+    ]
+    sizes = [-(-len(bits) // 32) for bits in circuit.outputs.values()]
+    return "\n".join(text), dict(zip(circuit.outputs, accumulate(sizes, initial=0), strict=False))
+
+
+def _compile(rtlil: str, config: AcceleratorConfig) -> ctypes.CDLL:
+    text, _ = machine_text(rtlil, config)
     key = cache.key(native.compiler_identity(), machine.processor(), text)
     library = native.open_library(cache.fetch("models", key, lambda: native.build_library(text)))
     library.machine_new.restype = ctypes.c_void_p

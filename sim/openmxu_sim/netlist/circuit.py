@@ -1,6 +1,6 @@
 """A design's logic as a graph of words; equal words are made once."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import reduce
 
@@ -76,14 +76,17 @@ class Circuit:
     """A module of an RTLIL text, with all modules in it.
 
     Without ``resets`` the reset input is taken as low: registers begin with the values that a reset would give them.
+    Wires inside that are ``watched`` are outputs, too, with _ in place of dots.
     """
 
-    def __init__(self, rtlil: str, top: str, *, resets: bool = False) -> None:
+    def __init__(self, rtlil: str, top: str, *, resets: bool = False, watched: Collection[str] = ()) -> None:
         self._flat = flatten(rtlil, top)
         self._low = () if resets else self._flat.inputs.get("rst", ())
         left_out = ("clk",) if resets else ("clk", "rst")
         self.inputs = {name: len(bits) for name, bits in self._flat.inputs.items() if name not in left_out}
         self.outputs = dict(self._flat.outputs)
+        wires = {name: range(first, first + width) for first, width, name in self._flat.wires}
+        self.outputs |= {name.replace(".", "_"): tuple(wires[name]) for name in watched}
         self.ports = self._flat.inputs | self._flat.outputs
         self.memories = self._flat.memories
         self.registers: dict[str, Register] = {}

@@ -94,7 +94,7 @@ class Flat:
     initial: dict[Bit, int] = field(default_factory=dict)
     """Initial values of registers' bits; bits that are not here are 0."""
     _aliases: list[Bit] = field(default_factory=list)  # per net: itself, or what it is connected to
-    _wires: list[tuple[Bit, int, str]] = field(default_factory=list)  # first net, width, name; nets ascend
+    wires: list[tuple[Bit, int, str]] = field(default_factory=list)  # first net, width, name; nets ascend
 
     def new(self, width: int) -> tuple[Bit, ...]:
         """Return new nets, which nothing drives yet."""
@@ -104,12 +104,12 @@ class Flat:
 
     def name(self, bits: Sequence[Bit], name: str) -> None:
         """Name the newest nets."""
-        self._wires.append((bits[0], len(bits), name))
+        self.wires.append((bits[0], len(bits), name))
 
     def name_of(self, bit: Bit) -> str:
         """Return the name of a net."""
-        index = bisect_right(self._wires, bit, key=itemgetter(0)) - 1
-        first, width, name = self._wires[index] if index >= 0 else (0, 0, "")
+        index = bisect_right(self.wires, bit, key=itemgetter(0)) - 1
+        first, width, name = self.wires[index] if index >= 0 else (0, 0, "")
         if bit >= first + width:
             return f"net_{bit}"
         return f"{name}[{bit - first}]" if width > 1 else name

@@ -27,7 +27,7 @@ SEEDS = range(1, 8)
 """Seeds of the stalls that a page offers."""
 
 _BOTH = ("numbers", "unit", "scene", "model", "inspector", "presets", "page")
-_SCRIPTS = {"live": (*_BOTH, "start"), "heat": (*_BOTH, "heat", "start")}
+_SCRIPTS = {"live": (*_BOTH, "start")} | {body: (*_BOTH, body, "start") for body in ("heat", "watched")}
 
 
 def live_page(
@@ -60,11 +60,11 @@ def live_page(
         patterns = b"".join(np.packbits(Stalls(seed).pattern).tobytes() for seed in seeds)
         data |= {
             "sizes": [[*element, len(module)] for element, module in modules.items()],
-            "modules": _packed(b"".join(modules.values())),
-            "patterns": _packed(patterns),
+            "modules": packed(b"".join(modules.values())),
+            "patterns": packed(patterns),
         }
     about = "A recorded run of the netlist of an open bf16 matrix unit, bit for bit and clock by clock."
-    return _document("live", "OpenMXU, live" if live else "OpenMXU, recorded", about, data, made_by)
+    return document("live", "OpenMXU, live" if live else "OpenMXU, recorded", about, data, made_by)
 
 
 def heat_page(activity: Activity, *, made_by: str = "") -> str:
@@ -96,13 +96,13 @@ def heat_page(activity: Activity, *, made_by: str = "") -> str:
             for tile in tiles
         ],
         "beats": [beats.tolist() for beats in activity.beats],
-        "record": _packed(steps.tobytes() + flags.tobytes()),
+        "record": packed(steps.tobytes() + flags.tobytes()),
     }
     begin = int(activity.starts[0].max() + activity.starts[-1].min()) // 2
     title = f"OpenMXU, {config.rows}×{config.columns}"
     elements, does = array_words(config)
     about = f"A recorded run of {elements}, each a dot in the colour of its tile. {does}".strip()
-    return _document("heat", title, about, {"heat": heat, "begin": begin}, made_by)
+    return document("heat", title, about, {"heat": heat, "begin": begin}, made_by)
 
 
 _ENDS = ("weights", "activations", "results")
@@ -128,15 +128,16 @@ def _recorded(record: Record, seeds: list[int]) -> dict[str, Any]:
         "golden": inputs.golden.ravel().tolist(),
         "tiles": record.tiles.tolist(),
         "cycles": record.cycles,
-        "frames": _packed(frames.astype("<u4").tobytes()),
+        "frames": packed(frames.astype("<u4").tobytes()),
     }
 
 
-def _packed(content: bytes) -> str:
+def packed(content: bytes) -> str:
+    """Return bytes as a page reads them by ``inflate``."""
     return base64.b64encode(zlib.compress(content, 9)).decode()
 
 
-def _document(body: str, title: str, about: str, data: dict[str, Any], made_by: str) -> str:
+def document(body: str, title: str, about: str, data: dict[str, Any], made_by: str) -> str:
     """Return the file, of template, style, script and data. The page calls itself recorded until it runs."""
     parts = {
         "title": escape(title),

@@ -2,7 +2,7 @@
 
 document.body.classList.toggle("framed", window.parent !== window); // what surrounds it has said what it is
 const DATA = JSON.parse(document.getElementById("data").textContent);
-const page = DATA.heat ? new HeatPage(DATA) : new Page(DATA);
+const page = DATA.heat ? new HeatPage(DATA) : DATA.commands ? new WatchedPage(DATA) : new Page(DATA);
 window.openmxu = { Model, page };
 page.open().catch((error) => {
   $("notice").hidden = false;
