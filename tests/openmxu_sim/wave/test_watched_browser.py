@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from openmxu.spec.accelerator import rows_read, rows_written
+from openmxu.spec.accelerator import exchanges, rows_fed, rows_read, rows_written
 from openmxu_sim.accelerator import Memories, check_waits, run
 from openmxu_sim.accelerator.simulation import SimulatedAccelerator
 from openmxu_sim.wave import has_zig
@@ -99,7 +99,7 @@ def test_every_cycle(show: Callable[..., Any]) -> None:
     *shown, busy = zip(*accesses, strict=True)
     for rows, rows_of in zip(shown, (rows_read, rows_written), strict=True):
         assert [int(row) for row in rows if row != "–"] == np.concatenate([*map(rows_of, program)]).tolist()
-    fed = sum(len(rows_read(command)) for command in program if command.opcode == "matmul")
+    fed = sum(len(rows_fed(command)) for command in program if command.opcode == "matmul")
     assert sum(int(text.split()[0]) for text in busy) == CONFIG.size**2 * fed
 
 
@@ -109,9 +109,13 @@ def test_elements_hold_the_operands(show: Callable[..., Any]) -> None:
     run(network().program, made := memories(3))
     expected = []
     for number, command in enumerate(network().program):
-        for at, row in enumerate(rows_read(command) if command.opcode == "matmul" else []):
+        for at, row in enumerate(rows_fed(command) if command.opcode == "matmul" else []):
             x, y, kx, ky = (command.levels[name].trips for name in ("x", "y", "kx", "ky"))
             tile = at // (x * y)
+            if exchanges(command):
+                vector = made.scratchpad[rows_read(command)[tile - 1]] if tile else np.full(4, 0x3F80)
+                expected.append((number, network().weights[row], vector[:, np.newaxis].repeat(4, axis=1)))
+                continue
             first = command.values["weights"] + 4 * tile + 2 + 2 * (tile // (kx * ky))  # its last row
             expected.append((number, made.scratchpad[row], network().weights[first : first + 4][::-1]))
     page = show(900)

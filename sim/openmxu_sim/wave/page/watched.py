@@ -23,9 +23,10 @@ _DIGITS = (
 
 _SIDE = range(CONFIG.size)
 _WATCHED = (
-    *(f"fetch.{name}" for name in ("state", "word", "o_begin", "o_begin_weights")),
-    *("weights.loop.i_next", "feeder.o_busy", "feeder.o_read", "feeder.o_address"),
-    *(f"writer.{name}" for name in ("o_ready", "o_done", "o_write", "o_row", "o_data")),
+    *(f"fetch.{name}" for name in ("state", "word", "o_begin", "o_begin_weights", "o_exchanged")),
+    *("weights.loop.i_next", "feeder.o_busy"),
+    *(f"{reader}.{name}" for reader in ("weights", "feeder") for name in ("o_read", "o_address")),
+    *(f"writer.{name}" for name in ("o_ready", "o_done", "o_write", "o_row", "o_lanes", "o_data")),
     *(f"mxu.{name}__{end}" for name in ("weights", "activations", "results") for end in ("valid", "ready")),
     *(f"mxu.bank.column_{column}.o_control" for column in _SIDE),
     *(

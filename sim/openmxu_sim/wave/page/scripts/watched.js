@@ -45,14 +45,16 @@ class WatchedRun {
     return arrives < this.count && this.at(arrives, name) & 1 ? this.order.activations[this.when(name, arrives).length] : -1;
   }
 
-  /** The scratchpad as a cycle begins, and the rows that were written. */
+  /** The scratchpad as a cycle begins, and the words of it that were written. */
   scratchpad(cycle) {
     const [words, written] = [this.before.slice(), new Set()];
     for (const at of this.when("writer_o_write", cycle)) {
       const row = this.at(at, "writer_o_row");
-      for (let lane = 0; lane < this.size; lane++)
+      for (let lane = 0; lane < this.size; lane++) {
+        if (!((this.at(at, "writer_o_lanes") >> lane) & 1)) continue;
         words[row * this.size + lane] = this.at(at, "writer_o_data", lane >> 1) >>> (16 * (lane & 1));
-      written.add(row);
+        written.add(row * this.size + lane);
+      }
     }
     return [words, written];
   }
@@ -136,7 +138,8 @@ class WatchedPage extends Page {
     const word = Math.max(3, Math.min(9, Math.floor(((width - 24) / 16 - 2) / run.size)));
     const [across, high] = [run.size * word + 2, 2.4 * word + 4];
     const at = (wire, row) => (run.at(cycle, wire) ? run.at(cycle, row) : "–");
-    const [read, write] = [at("feeder_o_read", "feeder_o_address"), at("writer_o_write", "writer_o_row")];
+    const reader = run.at(cycle, "fetch_o_exchanged") ? "weights" : "feeder";
+    const [read, write] = [at(`${reader}_o_read`, `${reader}_o_address`), at("writer_o_write", "writer_o_row")];
     [$("reads").textContent, $("writes").textContent] = [read, write];
     pen.resize(width, 14 * high + 52);
     pen.begin();
@@ -162,7 +165,7 @@ class WatchedPage extends Page {
   _result(words, written) {
     const { size, defined } = this.run;
     const [, first, , last] = this.data.pictures.map(({ base }) => base * size);
-    const there = Array.from(words.keys()).filter((index) => index < first || written.has(Math.floor(index / size)));
+    const there = Array.from(words.keys()).filter((index) => index < first || written.has(index));
     const wrong = there.filter((index) => words[index] !== defined[index]).length;
     $("verdict").textContent = wrong ? `${wrong} of ${there.length} words differ from the definition` : `${there.length} of ${words.length} words as defined`;
     $("verdict").className = wrong ? "bad" : there.length === words.length ? "good" : "";
