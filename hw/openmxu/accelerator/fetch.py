@@ -110,9 +110,11 @@ class Fetch(wiring.Component):
         word = Signal(range(WORDS + 1))  # words that were asked for: the last but one arrives
         unfinished = Signal(4)
         read = Signal()  # the weights of the command that waits are being read
+        ahead = Signal(4)  # commands begun from the one on whose weights are being read
         refused = self._check(m, state, word)
         m.d.comb += self.o_running.eq((state != _State.IDLE) & (state != _State.STOPPED))
         m.d.sync += unfinished.eq(unfinished + self.o_begin - self.i_finished)
+        m.d.sync += ahead.eq(Mux(self.o_begin_weights, 0, ahead) + self.o_begin)
         with m.Switch(state):
             with m.Case(_State.IDLE), m.If(self.i_start):
                 m.d.sync += [state.eq(_State.READ), self.o_ended.eq(0), self.o_index.eq(0)]
@@ -129,7 +131,7 @@ class Fetch(wiring.Component):
                 self._begin(m, state, word, unfinished, read)
         with m.If((self.i_stop != Stop.NONE) & (state != _State.STOPPED)):
             # Commands behind the last end are all computes, so that indices can be counted back.
-            back = Mux(self.i_stop == Stop.WRITE, unfinished, Mux(self.i_stop == Stop.WEIGHTS, ~read, 1))
+            back = Mux(self.i_stop == Stop.WRITE, unfinished, Mux(self.i_stop == Stop.WEIGHTS, ahead, 1))
             m.d.sync += [state.eq(_State.STOPPED), self.o_stop.eq(self.i_stop), self.o_index.eq(self.o_index - back)]
         return m
 
