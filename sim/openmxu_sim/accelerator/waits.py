@@ -88,6 +88,10 @@ def _accesses(command: Command) -> tuple[dict[str, _Addresses], dict[str, _Addre
 
 
 def _meet(some: dict[str, _Addresses], others: dict[str, _Addresses]) -> bool:
-    return any(
-        np.intersect1d(some[name], others[name], assume_unique=True).size for name in some.keys() & others.keys()
-    )
+    return any(_share(some[name], others[name]) for name in some.keys() & others.keys())
+
+
+def _share(some: _Addresses, others: _Addresses) -> bool:
+    """Whether sorted addresses have one in common; most do not even overlap."""
+    overlap = some.size and others.size and some[0] <= others[-1] and others[0] <= some[-1]
+    return bool(overlap and np.intersect1d(some, others, assume_unique=True).size)
