@@ -1,9 +1,12 @@
 """Random programs that an accelerator takes, and layers by hand."""
 
+from contextlib import suppress
+from dataclasses import replace
+
 import numpy as np
 
-from openmxu.spec.accelerator import AcceleratorConfig
-from openmxu.spec.commands import Command, Level
+from openmxu.spec.accelerator import AcceleratorConfig, check_program, rows_read, rows_written
+from openmxu.spec.commands import KINDS, Command, Level
 
 MACHINE = AcceleratorConfig(size=2, stages=1, depth=16, rows=64, weights=64)
 MEMORY = 96
@@ -70,6 +73,40 @@ def _exchange(rng: np.random.Generator) -> Command:
     loop = {name: Level(trips, next(steps)) for name, trips in (("x", x), ("y", y), ("kx", kx), ("block", block))}
     loop["y"] = loop["y"]._replace(other=1)
     return Command("matmul", {**values, **flags}, loop)
+
+
+def wild_program(rng: np.random.Generator) -> list[Command]:
+    """One command and the end: strides of both signs in all levels, many trips where they stand still."""
+    while True:
+        opcode = str(rng.choice(["matmul", "pool"]))
+        kind = KINDS[opcode]
+        trips = dict(zip(kind.levels, map(int, rng.integers(1, 4, len(kind.levels))), strict=True))
+        strides = rng.integers(-12, 13, (len(trips), 2)) * rng.integers(0, 2, (len(trips), 2))
+        long = str(rng.choice(kind.levels[-1:] if opcode == "matmul" else kind.levels))
+        if rng.integers(4) == 0:
+            trips[long], strides[kind.levels.index(long)] = int(rng.integers(1, 16 if opcode == "matmul" else 4096)), 0
+        levels = {
+            name: Level(trips[name], int(stride), int(other) * (name in kind.others))
+            for name, (stride, other) in zip(kind.levels, strides, strict=True)
+        }
+        flags = {
+            "weights": int(rng.integers(64)),
+            "emit": 1,
+            "bias": int(rng.integers(2)),
+            "relu": int(rng.integers(2)),
+        }
+        values = {"reads": 0, "writes": 0, "tag": 1, **(flags if opcode == "matmul" else {})}
+        command = Command(opcode, values, levels)
+        lows = [int(-rows.min()) for rows in (rows_read(command), rows_written(command))]
+        halves = rng.permutation([0, 32])
+        command = replace(
+            command, values={**values, "reads": lows[0] + int(halves[0]), "writes": lows[1] + int(halves[1])}
+        )
+        program = [command, Command("end", {"tag": int(rng.integers(1 << 16))})]
+        with suppress(ValueError):
+            check_program(MACHINE, program)
+            if rows_read(command).size < 10_000:
+                return program
 
 
 def random_words(rng: np.random.Generator, *shape: int) -> np.ndarray:

@@ -2,18 +2,25 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 import pytest
+from amaranth.hdl import Cat, Module, Signal
+from amaranth.lib import wiring
 
-from openmxu.accelerator import Stop
+from openmxu.accelerator import Accelerator, Stop, core
+from openmxu.export.verilog import to_rtlil
 from openmxu.spec.accelerator import AcceleratorConfig, check_program
 from openmxu.spec.commands import WORDS, Command, assemble
+from openmxu.spec.config import MxuConfig
+from openmxu.unit.mxu import Mxu
 from openmxu_sim.accelerator import Memories, run, with_waits
 from openmxu_sim.accelerator.simulation import SimulatedAccelerator
 
-from ...conftest import needs_compiler, slow
-from .programs import MACHINE, random_program, random_words
+from ...conftest import needs_compiler, slow, thorough
+from .programs import MACHINE, random_program, random_words, wild_program
 
 pytestmark = needs_compiler
 
@@ -37,16 +44,35 @@ def machine() -> SimulatedAccelerator:
     return SimulatedAccelerator(MACHINE)
 
 
-@pytest.mark.parametrize("count", [60, slow(400)])
+class _Case(NamedTuple):
+    program: Sequence[Command]
+    memories: Memories
+    tags: list[int]
+    after: Memories
+
+
+@lru_cache(maxsize=4096)
+def _drawn(seed: int, length: int = 8) -> _Case:
+    """A random program, or a wild command, and what the definition says of it."""
+    rng = np.random.default_rng(seed)
+    program = with_waits(random_program(rng, length, moves=False)) if length else wild_program(rng)
+    memories = _memories(rng)
+    after = replace(memories, scratchpad=memories.scratchpad.copy())
+    return _Case(program, memories, run(program, after), after)
+
+
+def _check(machine: SimulatedAccelerator, seed: int, length: int = 8) -> None:
+    case = _drawn(seed, length)
+    machine.write(case.program, case.memories)
+    report = machine.run(most=_MOST)
+    assert (report.tag, report.stop) == (case.tags[0], Stop.NONE), seed
+    assert (machine.scratchpad() == case.after.scratchpad).all(), seed
+
+
+@pytest.mark.parametrize("count", [60, slow(400), thorough(2000)])
 def test_random_programs(count: int, machine: SimulatedAccelerator) -> None:
     for seed in range(count):
-        rng = np.random.default_rng(seed)
-        program, memories = with_waits(random_program(rng, 8, moves=False)), _memories(rng)
-        machine.write(program, memories)
-        report = machine.run(most=_MOST)
-        assert [report.tag] == run(program, memories)
-        assert report.stop == Stop.NONE
-        assert (machine.scratchpad() == memories.scratchpad).all(), seed
+        _check(machine, seed, 0 if seed % 2 else 8)
 
 
 @pytest.mark.parametrize(
@@ -71,6 +97,51 @@ def test_biases_of_many_tiles(config: AcceleratorConfig) -> None:
         assert (machine.scratchpad() == memories.scratchpad).all()
 
 
+class _Stalling(wiring.Component):
+    """A unit whose streams stall at random."""
+
+    def __init__(self, config: MxuConfig, *, biased: bool) -> None:
+        self._unit = Mxu(config, biased=biased)
+        super().__init__(self._unit.signature)
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        m.submodules.unit = unit = self._unit
+        noise = Signal(31, init=1)
+        m.d.sync += noise.eq(Cat(noise[30] ^ noise[27], noise))
+        pairs = (self.weights, unit.weights), (self.activations, unit.activations), (unit.results, self.results)
+        for place, (source, target) in enumerate(pairs):
+            goes = Signal(name=f"goes_{place}")
+            with m.If(~goes | (source.valid & target.ready)):  # what is offered stays
+                m.d.sync += goes.eq(noise[10 * place])
+            m.d.comb += [target.payload.eq(source.payload), target.valid.eq(source.valid & goes)]
+            m.d.comb += source.ready.eq(target.ready & goes)
+        m.d.comb += [unit.i_biases.eq(self.i_biases), unit.i_bias_write.eq(self.i_bias_write)]
+        return m
+
+
+@pytest.mark.parametrize("count", [slow(100), thorough(1000)])
+def test_random_stalls(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(core, "Mxu", _Stalling)
+    rtlil = to_rtlil(Accelerator(MACHINE), name="accelerator")
+    machine = SimulatedAccelerator(MACHINE, change=lambda _: rtlil)
+    for seed in range(count):
+        _check(machine, seed, 0 if seed % 4 == 1 else 8)
+
+
+def test_every_bit_of_a_bias(machine: SimulatedAccelerator) -> None:
+    """Where a product takes the upper bits away, the lower ones are the result."""
+    memories = _memories(np.random.default_rng(1))
+    memories.scratchpad[0], memories.weights[:64] = [0x3F80, 0], 0
+    for n in range(16):
+        memories.weights[4 * n : 4 * n + 4] = [[1 << n, 0x8000 >> n], [0x3F80, 0x3F80], [0, 0], [0xBF80, 0xBF80]]
+    program = assemble("matmul reads=0 writes=20 weights=0 bias emit n=16:0:1\nend")
+    machine.write(program, memories)
+    assert [machine.run(most=_MOST).tag] == run(program, memories)
+    assert (machine.scratchpad() == memories.scratchpad).all()
+    assert (memories.scratchpad[20:36, 0] == [(0x3400 + 0x80 * n) for n in range(16)]).all()
+
+
 def test_missing_waits_are_seen(machine: SimulatedAccelerator) -> None:
     """Programs without waits, some of which are wrong then."""
     wrong = 0
@@ -86,36 +157,36 @@ def test_missing_waits_are_seen(machine: SimulatedAccelerator) -> None:
 _POOL = "pool reads=0 writes=40\n"
 
 
-@pytest.mark.parametrize(
-    ("program", "stop", "index"),
-    [
-        ("load rows=0 valid=1 address=0\nend", Stop.ENGINE, 0),
-        (f"{_POOL}matmul reads=0 writes=40 weights=0 add emit\nend", Stop.SUMS, 1),
-        (f"{_POOL}matmul reads=0 writes=40 weights=0\nend", Stop.SUMS, 2),
-        (f"matmul reads=0 writes=40 weights=0\n{_POOL}end", Stop.SUMS, 1),
-        ("matmul reads=0 writes=0 weights=0\nmatmul reads=0 writes=40 weights=0 add emit x=2:1:1\nend", Stop.SUMS, 1),
-        ("matmul reads=0 writes=0 weights=0 x=2:1\nmatmul reads=0 writes=40 weights=0 add emit\nend", Stop.SUMS, 1),
-        (f"{_POOL}matmul reads=0 writes=40 weights=0 emit x=17:1:1\nend", Stop.TILE, 1),
-        (f"{_POOL}matmul reads=60 writes=40 weights=0 emit x=5:1:1\nend", Stop.READ, 1),
-        (f"{_POOL}pool reads=2 writes=40 x=5:-1:1\nend", Stop.READ, 1),
-        (f"{_POOL}matmul reads=0 writes=60 weights=0 emit x=5:1:1\n{_POOL}end", Stop.WRITE, 1),
-        (f"{_POOL}pool reads=0 writes=60 x=5:1:1\n{_POOL}{_POOL}end", Stop.WRITE, 1),
-        (f"{_POOL}matmul reads=0 writes=40 weights=62 emit kx=2:0\nend", Stop.WEIGHTS, 1),
-        (f"{_POOL}matmul reads=0 writes=40 weights=63 exchange emit kx=2:0\nend", Stop.WEIGHTS, 1),
-        (f"{_POOL}matmul reads=63 writes=40 weights=0 exchange emit kx=2:1\nend", Stop.READ, 1),
-        (f"{_POOL}matmul reads=0 writes=60 weights=0 exchange emit x=5:1:1\n{_POOL}end", Stop.WRITE, 1),
-        (f"{_POOL}matmul reads=0 writes=40 weights=0 exchange emit n=2\nend", Stop.COMMAND, 1),
-        (f"{_POOL}matmul reads=0 writes=40 weights=0 exchange\nend", Stop.COMMAND, 1),
-    ],
-)
-def test_stops(program: str, stop: Stop, index: int) -> None:
+STOPS = [
+    ("load rows=0 valid=1 address=0\nend", Stop.ENGINE, 0),
+    (f"{_POOL}matmul reads=0 writes=40 weights=0 add emit\nend", Stop.SUMS, 1),
+    (f"{_POOL}matmul reads=0 writes=40 weights=0\nend", Stop.SUMS, 2),
+    (f"matmul reads=0 writes=40 weights=0\n{_POOL}end", Stop.SUMS, 1),
+    ("matmul reads=0 writes=0 weights=0\nmatmul reads=0 writes=40 weights=0 add emit x=2:1:1\nend", Stop.SUMS, 1),
+    ("matmul reads=0 writes=0 weights=0 x=2:1\nmatmul reads=0 writes=40 weights=0 add emit\nend", Stop.SUMS, 1),
+    (f"{_POOL}matmul reads=0 writes=40 weights=0 emit x=17:1:1\nend", Stop.TILE, 1),
+    (f"{_POOL}matmul reads=60 writes=40 weights=0 emit x=5:1:1\nend", Stop.READ, 1),
+    (f"{_POOL}pool reads=2 writes=40 x=5:-1:1\nend", Stop.READ, 1),
+    (f"{_POOL}matmul reads=0 writes=60 weights=0 emit x=5:1:1\n{_POOL}end", Stop.WRITE, 1),
+    (f"{_POOL}pool reads=0 writes=60 x=5:1:1\n{_POOL}{_POOL}end", Stop.WRITE, 1),
+    (f"{_POOL}matmul reads=0 writes=40 weights=62 emit kx=2:0\nend", Stop.WEIGHTS, 1),
+    (f"{_POOL}matmul reads=0 writes=40 weights=63 exchange emit kx=2:0\nend", Stop.WEIGHTS, 1),
+    (f"{_POOL}matmul reads=63 writes=40 weights=0 exchange emit kx=2:1\nend", Stop.READ, 1),
+    (f"{_POOL}matmul reads=0 writes=60 weights=0 exchange emit x=5:1:1\n{_POOL}end", Stop.WRITE, 1),
+    (f"{_POOL}matmul reads=0 writes=40 weights=0 exchange emit n=2\nend", Stop.COMMAND, 1),
+    (f"{_POOL}matmul reads=0 writes=40 weights=0 exchange\nend", Stop.COMMAND, 1),
+]
+
+
+@pytest.mark.parametrize(("program", "stop", "index"), STOPS)
+def test_stops(program: str, stop: Stop, index: int, machine: SimulatedAccelerator) -> None:
     """Each names its command; what commands before it wrote is there, and no other row but its own has changed."""
-    machine, memories = SimulatedAccelerator(MACHINE), _memories(np.random.default_rng(1))
-    commands = assemble(program)
+    memories, commands = _memories(np.random.default_rng(1)), assemble(program)
     with pytest.raises(ValueError, match=rf"^command {index} " if stop != Stop.ENGINE else "^command 0 .*memory of 0"):
         run(commands, _memories(np.random.default_rng(1)))
     machine.write(commands, memories)
     report = machine.run(most=_MOST)
+    machine.reset()
     assert (report.stop, report.index, report.tag) == (stop, index, None)
     changed = np.flatnonzero((machine.scratchpad() != memories.scratchpad).any(axis=1))
     assert {*changed.tolist()} <= {*range(40, 57), *range(60, 64)}
@@ -134,58 +205,71 @@ def test_nothing_is_written_once_it_has_stopped() -> None:
 
 
 def _read(commands: Sequence[Command | _Words]) -> tuple[list[Command], str]:
-    """The program of such words, and why it is refused."""
+    """The program of such words up to one that is none, and why it is refused."""
     program: list[Command] = []
     try:
-        program += [Command.of_words(command.words) for command in commands]
+        for command in commands:
+            program.append(Command.of_words(command.words))
         check_program(MACHINE, program)
     except ValueError as error:
         return program, str(error)
     return program, ""
 
 
-@pytest.mark.parametrize("count", [150, slow(800)])
+@lru_cache(maxsize=4096)
+def _damaged(seed: int) -> tuple[_Case, int, str]:
+    """A program, a bit of which is flipped, any in turn; which command is refused and why, or what it computes."""
+    rng = np.random.default_rng(seed)
+    commands: list[Command | _Words] = [*with_waits(random_program(rng, 4, moves=False))]
+    damaged = int(rng.integers(len(commands)))
+    words = list(commands[damaged].words)
+    words[seed // 32 % WORDS] ^= 1 << seed % 32
+    commands[damaged] = _Words(tuple(words))
+    memories = _memories(rng)
+    program, refusal = _read(commands)
+    after = replace(memories, scratchpad=memories.scratchpad.copy())
+    index = int(refusal.split()[1]) if refusal.startswith("command ") else len(program)
+    if not refusal and [c.values["computes"] for c in program] == [c.values["computes"] for c in with_waits(program)]:
+        return _Case(commands, memories, run(program, after), after), index, refusal  # type: ignore[arg-type]
+    return _Case(commands, memories, [], after), index, refusal  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("count", [150, slow(800), thorough(2048)])
 def test_damaged_programs(count: int, machine: SimulatedAccelerator) -> None:
     """A bit of a command flipped: it stops, or computes what the definition says of it."""
     stops = 0
-    for seed in range(count):
-        rng = np.random.default_rng(seed)
-        commands: list[Command | _Words] = [*with_waits(random_program(rng, 4, moves=False))]
-        damaged = int(rng.integers(len(commands)))
-        words = list(commands[damaged].words)
-        words[rng.integers(WORDS)] ^= 1 << int(rng.integers(32))
-        commands[damaged] = _Words(tuple(words))
+    for number in range(count):
+        seed = number * 2048 // count
+        case, index, refusal = _damaged(seed)
         machine.reset()  # a stopped one stays so
-        memories = _memories(rng)
-        machine.write(commands, memories)  # type: ignore[arg-type]
+        machine.write(case.program, case.memories)
         report = machine.run(most=_MOST)
-        program, refusal = _read(commands)
         if refusal:
             # Rows that a command overwrites before it reads them are for the definition alone to refuse.
             assert report.tag is None or "others than those read" in refusal, seed
-            stops += report.stop != Stop.NONE
+            if report.stop != Stop.NONE:
+                assert report.index == index, (seed, refusal)
+                assert refusal.startswith("command ") or report.stop == Stop.COMMAND, (seed, refusal)
+                stops += 1
         elif report.tag is None:
             assert report.cycles == _MOST, (seed, report)  # more rows than it had time for
-        elif [command.values["computes"] for command in program] == [c.values["computes"] for c in with_waits(program)]:
-            assert [report.tag] == run(program, memories)
-            assert (machine.scratchpad() == memories.scratchpad).all(), seed
-    assert stops > count // 4
+        elif case.tags:
+            assert [report.tag] == case.tags
+            assert (machine.scratchpad() == case.after.scratchpad).all(), seed
     machine.reset()
+    assert stops > count // 4
 
 
-@pytest.mark.parametrize("count", [40, slow(400)])
+@pytest.mark.parametrize("count", [40, slow(400), thorough(2000)])
 def test_resets(count: int, machine: SimulatedAccelerator) -> None:
     """In any cycle of a program; the next one computes what the definition says."""
     running = 0
     for seed in range(count):
-        rng = np.random.default_rng(seed)
-        machine.write(with_waits(random_program(rng, 8, moves=False)), _memories(rng))
-        running += machine.run(most=int(rng.integers(1, 150))).tag is None
+        case = _drawn(seed)
+        machine.write(case.program, case.memories)
+        running += machine.run(most=1 + seed % 150).tag is None
         machine.reset()
-        program, memories = with_waits(random_program(rng, 4, moves=False)), _memories(rng)
-        machine.write(program, memories)
-        assert [machine.run(most=_MOST).tag] == run(program, memories)
-        assert (machine.scratchpad() == memories.scratchpad).all(), seed
+        _check(machine, seed, 4)
     assert running > count // 2
 
 
@@ -215,7 +299,7 @@ def test_cycles_of_a_command(machine: SimulatedAccelerator) -> None:
             _memories(np.random.default_rng(1)),
         )
         steady = (tiles - 1) * max(rows, unit.shortest_tile)
-        assert machine.run().cycles == steady + rows + unit.latency + MACHINE.size + 23 + 2 * bias
+        assert machine.run(most=_MOST).cycles == steady + rows + unit.latency + MACHINE.size + 23 + 2 * bias
 
 
 def test_too_long_a_program(machine: SimulatedAccelerator) -> None:
