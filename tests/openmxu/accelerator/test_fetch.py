@@ -30,7 +30,7 @@ uint32_t mutant;
 void first(struct fetch_state *s) { fetch_begin(s); }
 size_t size(void) { return sizeof(struct fetch_state); }
 void next(const struct fetch_state *from, int count, uint32_t (*in)[INPUTS], struct fetch_state *to,
-          uint32_t (*seen)[8 + 16]) {
+          uint32_t (*seen)[9 + 16]) {
   for (int n = 0; n < count; n++, to++, in++, seen++) {
     struct fetch_in i = { GIVEN };
     struct fetch_out o, after;
@@ -38,20 +38,21 @@ void next(const struct fetch_state *from, int count, uint32_t (*in)[INPUTS], str
     fetch_step(to, &i, &o);
     fetch_look(to, &i, &after);
     uint32_t bits[] = { o.o_begin[0] & 1, o.o_begin_weights[0] & 1, o.o_address[0], after.o_running[0] & 1,
-                        after.o_ended[0] & 1, after.o_tag[0], after.o_stop[0], after.o_index[0] };
+                        after.o_exchanged[0] & 1, after.o_ended[0] & 1, after.o_tag[0], after.o_stop[0],
+                        after.o_index[0] };
     memcpy(*seen, bits, sizeof bits);
-    memcpy(*seen + 8, o.o_words, sizeof o.o_words);
+    memcpy(*seen + 9, o.o_words, sizeof o.o_words);
   }
 }
 """
 
 
 _Inputs = namedtuple(
-    "_Inputs", "i_start i_program i_word i_ready i_ready_weights i_finished i_stop rst", defaults=[0] * 8
+    "_Inputs", "i_start i_program i_word i_ready i_ready_weights i_drained i_finished i_stop rst", defaults=[0] * 9
 )
 _Outputs = namedtuple(
-    "_Outputs", "begin begin_weights address running ended tag stop index"
-)  # the last five a cycle later
+    "_Outputs", "begin begin_weights address running exchanged ended tag stop index"
+)  # the last six a cycle later
 
 
 class _Progress(NamedTuple):
@@ -63,6 +64,7 @@ class _Progress(NamedTuple):
     read: bool = False  # whether the weights of that one are begun
     unfinished: int = 0
     reader: int = -1  # the command whose weights were begun last
+    exchanged: int = 0  # whether the last one that began has exchanged roles
     since: int = 0  # cycles since the last beginning, _GAP at most
     shown: tuple[int, int, int, int] = (0, 0, 0, 0)  # ended, tag, stop, index
 
@@ -80,7 +82,7 @@ def compiled(rtlil: str, top: str) -> ctypes.CDLL:
     code = Code(circuit, "fetch", lanes=False)
     code.function("step", list(circuit.outputs), inputs=circuit.inputs, clock=True)
     mutant = [name for name in circuit.inputs if name == "mutant"]
-    code.function("look", ["o_running", "o_ended", "o_tag", "o_stop", "o_index"], inputs=mutant)
+    code.function("look", ["o_running", "o_exchanged", "o_ended", "o_tag", "o_stop", "o_index"], inputs=mutant)
     given = ", ".join(
         f".{name} = {{ {'-' * (circuit.inputs[name] == 1)}(*in)[{at}] }}" for at, name in enumerate(_Inputs._fields)
     )
@@ -94,8 +96,11 @@ def _follow(case: _Case, now: _Progress, inputs: _Inputs, seen: _Outputs) -> _Pr
     command, refused = case.program[min(now.begun, len(case.program) - 1)], now.begun == case.wrong
     opcode = command.opcode if now.phase == "running" and not refused else "none"
     limit = command.values["computes"]
-    may_read = opcode == "matmul" and not now.read and bool(inputs.i_ready_weights)
+    exchange = command.values.get("exchange", 0)
     may_begin = opcode in ("matmul", "pool") and bool(inputs.i_ready) and (limit == ANY or now.unfinished <= limit)
+    may_begin &= bool(inputs.i_drained) or not (exchange or now.exchanged)
+    may_read = opcode == "matmul" and not now.read and bool(inputs.i_ready_weights)
+    may_read &= may_begin or not (exchange or now.exchanged)  # the memory of weights is not the feeder's
     may_begin &= opcode == "pool" or now.read or may_read
     leaves = now.phase == "running" and not (seen.running or inputs.i_stop)
     does = seen.begin_weights, seen.begin, leaves
@@ -108,6 +113,7 @@ def _follow(case: _Case, now: _Progress, inputs: _Inputs, seen: _Outputs) -> _Pr
         read=bool(now.read or seen.begin_weights) and not seen.begin,
         unfinished=now.unfinished + seen.begin - inputs.i_finished,
         reader=now.begun if seen.begin_weights else now.reader,
+        exchanged=exchange if seen.begin else now.exchanged,
         since=0 if seen.begin else min(now.since + 1, _GAP),
     )
     if inputs.i_stop and now.phase != "stopped":
@@ -131,9 +137,9 @@ def _choices(case: _Case, now: _Progress, number: int) -> Iterator[_Inputs]:
     start = int(now.phase == "stopped" or (now.phase == "idle" and more))
     program = now.begun * WORDS * more
     finishes = (1, 0) if now.unfinished else (0,)
-    readies = ((1, 1), (0, 0)) if now.phase == "stopped" else product((1, 0), (1, 0))
-    for (ready, ready_weights), finished in product(readies, finishes):
-        yield _Inputs(start, program, 0, ready, ready_weights, finished)
+    readies = ((1, 1, 1), (0, 0, 0)) if now.phase == "stopped" else product((1, 0), repeat=3)
+    for ready, finished in product(readies, finishes):
+        yield _Inputs(start, program, 0, *ready, finished)
     yield _Inputs(rst=1)
     if now.phase == "idle":
         yield _Inputs(0, program)
@@ -187,22 +193,22 @@ def _word(case: _Case, address: int) -> int:
 
 def _outcomes(library: ctypes.CDLL, case: _Case, state: State, choices: Sequence[_Inputs], first: State) -> list[State]:
     size, now = len(state[0]), state[2]
-    found = (ctypes.c_uint32 * 24 * len(choices))()
+    found = (ctypes.c_uint32 * 25 * len(choices))()
     states = ctypes.create_string_buffer(size * len(choices))
     table = (ctypes.c_uint32 * len(_Inputs._fields) * len(choices))(*choices)
     library.next(state[0], len(choices), table, states, found)
     after = []
     for number, inputs in enumerate(choices):
         left = states.raw[size * number : size * (number + 1)]
-        outputs = _Outputs(*found[number][:8])
+        outputs = _Outputs(*found[number][:9])
         if inputs.rst:
             assert left == first[0], "a reset leaves something"
             continue
         progress = _follow(case, now, inputs, outputs)
         if outputs.begin or outputs.begin_weights:
-            assert tuple(found[number][8:]) == tuple(case.words[now.begun]), "another command begins"
+            assert tuple(found[number][9:]) == tuple(case.words[now.begun]), "another command begins"
         assert outputs.running == (progress.phase == "running")
-        assert outputs[4:] == progress.shown, (inputs, outputs, progress)
+        assert outputs[4:] == (progress.exchanged, *progress.shown), (inputs, outputs, progress)
         after.append((left, outputs.address, progress))
     return after
 
@@ -210,6 +216,7 @@ def _outcomes(library: ctypes.CDLL, case: _Case, state: State, choices: Sequence
 _WRONG = {
     Stop.COMMAND: (
         *("matmul add bias emit", "matmul relu", "matmul clip", "matmul n=2:0", "matmul add emit n=2:0:1"),
+        *("matmul exchange", "matmul exchange emit n=2:0", "matmul exchange emit bias n=2:0"),
         f"matmul emit clip high={0x7F81}",
     ),
     Stop.ENGINE: ("load rows=0 valid=1 address=0", "store rows=0 valid=1 address=0"),
@@ -223,7 +230,7 @@ def drawn(seed: int) -> _Case:
     lines = []
     while len(lines) < 6:
         wait = f"computes={rng.choice([0, 1, 2, 3, ANY])} tag={rng.integers(1 << 16)}"
-        texts = ["pool", "pool", "matmul bias emit", "matmul bias emit", "matmul|matmul add emit", "end"]
+        texts = ["pool", "pool", "matmul bias emit", "matmul exchange emit", "matmul|matmul add emit", "end"]
         lines += str(rng.choice(texts)).split("|")
         lines[-1] += f" {wait}"
     case = _assembled([*lines, "end tag=9"])
