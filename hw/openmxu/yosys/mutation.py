@@ -55,7 +55,7 @@ class Mutants:
 
     def verilog(self) -> str:
         """All mutants as Verilog with the ports of the design; ``+mutant=NUMBER`` chooses one in a simulation."""
-        text = yosys.produce(f"{self._all()}\nwrite_verilog -noattr /job/result\n", self.rtlil)
+        text = yosys.produce(f"{self.script}\nwrite_verilog -noattr /job/result\n", self.rtlil)
         start = text.index(f"module {self.top}(")
         end = text.index("endmodule", start)
         module, ports = re.subn(rf"(module [^;]*), {_PORT}\b", r"\1", text[start:end], count=1)
@@ -78,12 +78,14 @@ class Mutants:
 
     def _gates(self, boxes: str) -> Netlist:
         script = (
-            f"{self._all()}\n{boxes}\nsynth -flatten -noabc -top {self.top}\n"
+            f"{self.script}\n{boxes}\nsynth -flatten -noabc -top {self.top}\n"
             f"dfflegalize -cell $_DFF_P_ 01\nabc -g AND,OR,XOR\n{_WRITE}"
         )
         return read_netlist(yosys.produce(script, self.rtlil), self.top)
 
-    def _all(self) -> str:
+    @property
+    def script(self) -> str:
+        """Commands that read all mutants as one design with an input ``mutant``, from :attr:`rtlil`."""
         width = len(self.mistakes).bit_length()
         numbered = (
             mistake.replace("mutate", f"mutate -ctrl {_PORT} {width} {number}", 1)
@@ -105,6 +107,6 @@ def mutants(component: Any, count: int, seed: int, *, flat: bool = False, withou
         f"{_READ}\nhierarchy -check -top {top}\nproc\n{simplify}write_rtlil /job/result\n", to_rtlil(component)
     )
     # The initial contents of a memory are no wire.
-    selection = " ".join(["*", "t:$meminit_v2 %d", *(f"{pattern} %d" for pattern in without)])
+    selection = " ".join(["*", "t:$meminit* %d", *(f"{pattern} %d" for pattern in without)])
     listed = yosys.produce(f"{_READ}\nmutate -list {count} -seed {seed} -o /job/result {selection}\n", rtlil)
     return Mutants(top, rtlil, tuple(listed.splitlines()), tuple(without))

@@ -23,6 +23,11 @@ void machine_reset(struct machine *m) {
   m->in.rst[0] = 0;
 }
 
+#ifdef MUTANTS
+/* Chooses one of the mistakes that the netlist has; 0 is none. */
+void machine_choose(struct machine *m, uint32_t mutant) { m->in.mutant[0] = mutant; }
+#endif
+
 void machine_free(struct machine *m) { free(m); }
 
 /* Writes rows of so many limbs into the memories of a mask, from row `first` on. */

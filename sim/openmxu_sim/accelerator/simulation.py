@@ -130,6 +130,7 @@ def machine_text(rtlil: str, config: AcceleratorConfig, watched: Collection[str]
     text = [
         native.resource("openmxu_sim.engines.compiled", "vectors.c"),
         code.text(),
+        "#define MUTANTS" * ("mutant" in circuit.inputs),
         f"enum {{ LIMBS = {limbs[0]}, ROW_LIMBS = {limbs[1]} }};",
         native.resource("openmxu_sim.accelerator", "machine.c"),
     ]

@@ -435,6 +435,8 @@ _CELLS: dict[str, Callable[[Circuit, Cell, int], Node]] = {
     "$and": lambda c, cell, width: c._logic("and", cell, width),
     "$or": lambda c, cell, width: c._logic("or", cell, width),
     "$xor": lambda c, cell, width: c._logic("xor", cell, width),
+    "$xnor": lambda c, cell, width: c._invert(c._logic("xor", cell, width)),
+    "$logic_not": lambda c, cell, width: c._invert(c._reduce("any", c._operand(cell, "A"))),
     "$add": lambda c, cell, width: c._arithmetic("add", cell, width),
     "$sub": lambda c, cell, width: c._arithmetic("sub", cell, width),
     "$mul": lambda c, cell, width: c._arithmetic("mul", cell, width),

@@ -217,9 +217,8 @@ class _Module:
             elif line.startswith("memory "):
                 words = line.split()
                 name = self._path + words[-1]
-                self._flat.memories[name] = Memory(
-                    name, int(words[words.index("width") + 1]), int(words[words.index("size") + 1])
-                )
+                width = int(words[words.index("width") + 1]) if "width" in words else 1
+                self._flat.memories[name] = Memory(name, width, int(words[words.index("size") + 1]))
             elif not line.startswith("attribute "):
                 initial = None
 
@@ -364,7 +363,9 @@ class _Module:
             tokens.pop(0)
             return tuple(bit for part in reversed(parts) for bit in part)
         if token[0].isdigit():
-            width, _, digits = token.partition("'")
+            width, quote, digits = token.partition("'")
+            if not quote:  # Yosys writes numbers of 32 bits so
+                width, digits = "32", f"{int(token):032b}"
             if len(digits) != int(width):
                 raise NetlistError(f"RTLIL must hold constants digit by digit, not {token[:40]!r}")
             # Undefined digits are 0, as registers are initially.

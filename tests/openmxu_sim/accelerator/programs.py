@@ -89,12 +89,8 @@ def wild_program(rng: np.random.Generator) -> list[Command]:
             name: Level(trips[name], int(stride), int(other) * (name in kind.others))
             for name, (stride, other) in zip(kind.levels, strides, strict=True)
         }
-        flags = {
-            "weights": int(rng.integers(64)),
-            "emit": 1,
-            "bias": int(rng.integers(2)),
-            "relu": int(rng.integers(2)),
-        }
+        flags = {name: int(rng.integers(2)) for name in ("bias", "relu", "clip")}
+        flags |= {"weights": int(rng.integers(64)), "emit": 1, "high": int(rng.integers(0x7F81))}
         values = {"reads": 0, "writes": 0, "tag": 1, **(flags if opcode == "matmul" else {})}
         command = Command(opcode, values, levels)
         lows = [int(-rows.min()) for rows in (rows_read(command), rows_written(command))]

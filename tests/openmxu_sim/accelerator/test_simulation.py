@@ -175,6 +175,11 @@ STOPS = [
     (f"{_POOL}matmul reads=0 writes=60 weights=0 exchange emit x=5:1:1\n{_POOL}end", Stop.WRITE, 1),
     (f"{_POOL}matmul reads=0 writes=40 weights=0 exchange emit n=2\nend", Stop.COMMAND, 1),
     (f"{_POOL}matmul reads=0 writes=40 weights=0 exchange\nend", Stop.COMMAND, 1),
+    *(
+        (f"matmul reads=0 writes=40 weights=0 emit {level}={1 + (1 << bit)}:0\nend", Stop.WEIGHTS, 0)
+        for level in ("kx", "ky", "block", "n")
+        for bit in (6, 8, 10, 11)
+    ),
 ]
 
 

@@ -1,0 +1,98 @@
+"""The tests of the whole machine are graded: machines with a mistake, which they must see."""
+
+import ctypes
+import re
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import replace
+
+import pytest
+
+from openmxu import yosys
+from openmxu.accelerator import Accelerator
+from openmxu.export.verilog import to_rtlil
+from openmxu.yosys.mutation import Mutants, mutants
+from openmxu_sim.accelerator.simulation import SimulatedAccelerator
+
+from ...conftest import needs_compiler, thorough
+from ...openmxu.accelerator.test_fetch import compiled, explore
+from ...openmxu.accelerator.test_fetch import drawn as drawn_program
+from . import test_simulation
+from .programs import MACHINE
+
+pytestmark = needs_compiler
+
+# ROMs become gates, and words of Yosys's own become Amaranth's.
+_SIMPLER = """
+select accelerator.fetch
+memory_collect
+memory_map -rom-only
+select -clear
+pmuxtree
+simplemap t:$logic_and t:$logic_or
+opt_clean
+write_rtlil /job/result
+"""
+
+
+def _mutants(count: int, *parts: str) -> Mutants:
+    machine = Accelerator(MACHINE)
+    modules = [line[8:] for line in to_rtlil(machine).splitlines() if line.startswith("module \\")]
+    return mutants(machine, count, 1, without=[name for name in modules if name.partition(".")[2] not in parts])
+
+
+def _check(machine: SimulatedAccelerator) -> None:
+    """Run the tests of the whole machine."""
+    machine.reset()
+    test_simulation.test_cycles_of_a_command(machine)
+    test_simulation.test_every_bit_of_a_bias(machine)
+    test_simulation.test_random_programs(600, machine)
+    for stop in test_simulation.STOPS:
+        test_simulation.test_stops(*stop, machine)
+    test_simulation.test_resets(20, machine)
+    test_simulation.test_damaged_programs(300, machine)
+
+
+def _open(drawn: Mutants, unseen: Iterable[int]) -> list[str]:
+    """Mistakes that nothing has seen, but for those that are proven to be none in their part, from any state.
+
+    Left are some in bits that no command has, in states that are never reached, or in high bits of an index.
+    """
+    tops = {number: re.findall(r" at (\S+) ", drawn.describe(number))[0] for number in unseen}
+    return [
+        drawn.describe(number)
+        for number, top in tops.items()
+        if not replace(drawn, top=top, without=()).is_equivalent(number)
+    ]
+
+
+@pytest.mark.parametrize(("count", "programs"), [thorough(40, 12)])
+def test_mistakes_of_fetch(count: int, programs: int) -> None:
+    """Seen in its exploration."""
+    drawn = _mutants(count, "fetch")
+    library = compiled(yosys.produce(f"{drawn.script}{_SIMPLER}", drawn.rtlil), "accelerator.fetch")
+    chosen = ctypes.c_uint32.in_dll(library, "mutant")
+    unseen = []
+    for chosen.value in range(count + 1):
+        with suppress(AssertionError):
+            for seed in range(programs):
+                explore(library, drawn_program(seed))
+            unseen.append(chosen.value)
+    assert unseen[0] == 0, "the design itself is refused"
+    assert len(_open(drawn, unseen[1:])) <= count // 10
+
+
+@pytest.mark.parametrize("count", [thorough(40)])
+def test_mistakes_of_engines(count: int) -> None:
+    """Seen by the tests of the whole machine."""
+    drawn = _mutants(count, "feeder", "writer", "weights", "pool")
+    rtlil = yosys.produce(f"{drawn.script}{_SIMPLER}", drawn.rtlil)
+    machine = SimulatedAccelerator(MACHINE, change=lambda _: rtlil)
+    unseen = []
+    for number in range(count + 1):
+        machine._library.machine_choose(machine._machine, number)
+        with suppress(AssertionError):
+            _check(machine)
+            unseen.append(number)
+    assert unseen[0] == 0, "the design itself is refused"
+    assert len(_open(drawn, unseen[1:])) <= count // 10
