@@ -103,7 +103,7 @@ class Accelerator(wiring.Component):
             mxu.activations.payload.data.as_value().eq(rows),
             *(mxu.activations.payload[mark].eq(marks[mark]) for mark in ("first", "last", "add", "bias", "emit")),
             mxu.activations.valid.eq(feeder.o_valid & ~marks.pool),
-            pool.i_row.eq(rows),
+            pool.i_row.eq(self.o_data),
             pool.i_first.eq(marks.first),
             pool.i_last.eq(marks.last),
             pool.i_valid.eq(feeder.o_valid & marks.pool),
