@@ -62,20 +62,20 @@ def with_waits(program: Sequence[Command]) -> list[Command]:
 
 
 def _needed(program: Sequence[Command]) -> Iterator[dict[str, int]]:
-    """For each command, how many of each engine's must be finished before it begins."""
-    earlier: dict[str, list[tuple[Command, dict[str, _Addresses], dict[str, _Addresses]]]] = {
-        engine: [] for engine in ENGINES
-    }
+    """For each command, how many of each engine's must be finished before it or an earlier one begins."""
+    earlier: dict[str, list[tuple[dict[str, _Addresses], dict[str, _Addresses]]]] = {engine: [] for engine in ENGINES}
+    needed = dict.fromkeys(ENGINES, 0)
     for command in program:
         reads, writes = _accesses(command)
-        needed = dict.fromkeys(ENGINES, 0)
         for engine, commands in earlier.items():
-            for number, (_, read, written) in enumerate(commands, 1):
+            for number in range(len(commands), needed[engine], -1):
+                read, written = commands[number - 1]
                 if _meet(reads, written) or _meet(writes, read) or _meet(writes, written):
                     needed[engine] = number
-        yield needed
+                    break
+        yield dict(needed)
         if command.kind.engine:
-            earlier[command.kind.engine].append((command, reads, writes))
+            earlier[command.kind.engine].append((reads, writes))
 
 
 def _accesses(command: Command) -> tuple[dict[str, _Addresses], dict[str, _Addresses]]:
