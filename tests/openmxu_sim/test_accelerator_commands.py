@@ -64,6 +64,23 @@ def test_run_of_a_model_by_the_definition(folder: Path, capsys: pytest.CaptureFi
     assert (np.load("y.npz")["y"] == _expected(folder)).all()
 
 
+def test_a_network_in_stripes(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Rows of 4 bytes by hand: 12 are loaded and 4 stored for each of two lines, then 8 and 3; pictures have 27."""
+    small = [*_SIZE, "--scratchpad", "80"]
+    assert main(["compile", "model.onnx", *small, "-o", "model.mxa"]) == 0
+    shown = capsys.readouterr().out
+    assert [line.split("|")[-2].strip() for line in shown.splitlines() if "%" in line] == ["128", "44", "172"]
+    assert "load and store need 108 bytes of memory." in shown
+    for model in (["model.mxa"], ["model.onnx", *small]):
+        assert main(["run", *model, "--input", "x.npz", "-o", "y.npz", "--engine", "model"]) == 0
+        assert capsys.readouterr().out == shown
+        assert (np.load("y.npz")["y"] == _expected(folder)).all()
+        assert main(["run", *model, "--input", "x.npz", "-o", "z.npz", "--simulate"]) == 2
+        message = "MODEL must be compiled for a scratchpad of at least 100 bytes, not 80: no machine has a bus"
+        assert message in capsys.readouterr().err
+    assert not Path("z.npz").exists()
+
+
 @needs_compiler
 @pytest.mark.usefixtures("folder")
 def test_a_wrong_word_fails(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -44,6 +44,7 @@ def write_network(network: CompiledNetwork) -> bytes:
             {**asdict(layer), "commands": [layer.commands.start, layer.commands.stop]} for layer in lowered.layers
         ],
         **{name: getattr(network, name) for name in ("source", "result", "output", "flat")},
+        **{name: getattr(lowered, name) for name in ("memory", "alternative")},
     }
     kept = io.BytesIO()
     np.savez_compressed(
@@ -69,13 +70,17 @@ def read_network(path: Path) -> CompiledNetwork:
         layers = [_layer(fields, len(program)) for fields in facts["layers"]]
         names = {name: str(facts[name]) for name in ("source", "result", "output")}
         missing = {names["source"], names["result"]} - set(pictures)
-        if not layers or missing or not all(_lies_in(picture, config) for picture in pictures.values()):
-            raise ValueError("a picture is not in the scratchpad")
+        memory, alternative = int(facts["memory"]), int(facts["alternative"])
+        if memory % config.size or not 0 <= memory <= 1 << 32:
+            raise ValueError(f"memory must be rows of {config.size} words, at most {1 << 32}, not {memory}")
+        rows = memory // config.size or config.rows
+        if not layers or missing or not all(_lies_in(picture, config.size, rows) for picture in pictures.values()):
+            raise ValueError("a picture is not in the scratchpad or the memory")
         check_program(config, program)
         check_waits(program)
     except (LookupError, TypeError, AttributeError, ValueError, OverflowError, RecursionError) as error:
         raise ValueError(f"MODEL must be a network that openmxu compile wrote, not {path}: {error}") from None
-    lowered = Lowered(config, program, weights, pictures, layers)
+    lowered = Lowered(config, program, weights, pictures, layers, memory, alternative)
     return CompiledNetwork(lowered, **names, host=arrays["host"].tobytes(), flat=bool(facts["flat"]))
 
 
@@ -102,12 +107,12 @@ def _picture(fields: Mapping[str, Any]) -> Picture:
     return Picture(**numbers, border=(above, left, below, right), packing=packing)
 
 
-def _lies_in(picture: Picture, config: AcceleratorConfig) -> bool:
+def _lies_in(picture: Picture, size: int, rows: int) -> bool:
     sizes = (picture.channels, picture.height, picture.width, *picture.packing[:2])
     if (
         min(sizes) < 1
         or min(picture.base, *picture.border, *picture.packing.padding, picture.packing.width) < 0
-        or max(sizes) > config.rows
+        or max(sizes) > rows
     ):
         return False
-    return picture.base + -(-picture.channels // config.size) * picture.plane <= config.rows
+    return picture.end(size) <= rows

@@ -9,15 +9,16 @@
       0 e f g h 0      results are written between borders, which stay zeros from run to run
       0 0 0 0 0 0
 
-A layer is a command for each stripe of as many lines of results as the accumulator bank has rows for. Where the
+A layer is a command for each tile of as many lines of results as the accumulator bank has rows for. Where the
 network's input has few channels, a row of it holds those of all pixels in a line of the kernel (:class:`Packing`): a
 tile then sums a line of the kernel, not a pixel. Where a layer's result is one pixel, operands and weights exchange
 roles if that takes fewer cycles: outputs flow by a vector that stands still.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -25,7 +26,7 @@ import numpy as np
 from openmxu.spec.accelerator import MOST_ROWS, AcceleratorConfig, check_room
 from openmxu.spec.commands import KINDS, Command, Level
 from openmxu_sim import golden
-from openmxu_sim.accelerator.definition import Halves
+from openmxu_sim.accelerator.definition import Halves, Memories
 from openmxu_sim.accelerator.waits import with_waits
 from openmxu_sim.operands.aliases import Floats
 
@@ -76,6 +77,14 @@ class Picture:
     def row(self, y: int, x: int) -> int:
         """The row of a pixel in block 0, borders included."""
         return self.base + (self.border[0] + y) * self.pitch + self.border[1] + x
+
+    def blocks(self, size: int) -> int:
+        """Blocks of so many channels."""
+        return -(-self.channels // size)
+
+    def end(self, size: int) -> int:
+        """The row behind it."""
+        return self.base + self.blocks(size) * self.plane
 
     def rows(self, blocks: int) -> np.ndarray:
         """The rows of all pixels, (block, y, x)."""
@@ -138,65 +147,100 @@ class Lowered:
     pictures: dict[str, Picture]
     """Where the input and the results of each layer are."""
     layers: list[LayerReport] = field(default_factory=list)
+    memory: int = 0
+    """Words of the memory of ``load`` and ``store``, in which pictures are then; 0: it has none."""
+    alternative: int = 0
+    """Rows of a scratchpad in which it needs none."""
 
-    def put(self, name: str, values: Floats, scratchpad: Halves) -> None:
-        """Write a picture (channels, y, x), rounded to bf16, into a scratchpad."""
+    def rows(self, memories: Memories) -> Halves:
+        """Return the memory with the pictures as rows."""
+        return memories.memory.reshape(-1, self.config.size) if self.memory else memories.scratchpad
+
+    def put(self, name: str, values: Floats, rows: Halves) -> None:
+        """Write a picture (channels, y, x), rounded to bf16, into :meth:`rows`."""
         picture, size = self.pictures[name], self.config.size
         packing = picture.packing
         shape = (picture.channels // packing.kernel, picture.height, packing.width or picture.width)
         if values.shape != shape:
             raise ValueError(f"{name} must have the shape {shape}, not {values.shape}")
         values = packing.apply(values)
-        blocks = -(-picture.channels // size)
+        blocks = picture.blocks(size)
         padded = np.zeros((blocks * size, picture.height, picture.width), np.uint16)
         padded[: picture.channels] = golden.convert(golden.to_bits(values)).astype(np.uint16)
-        scratchpad[picture.rows(blocks)] = padded.reshape(blocks, size, *padded.shape[1:]).transpose(0, 2, 3, 1)
+        rows[picture.rows(blocks)] = padded.reshape(blocks, size, *padded.shape[1:]).transpose(0, 2, 3, 1)
 
-    def get(self, name: str, scratchpad: Halves) -> Floats:
-        """Read the results of a layer, (channels, y, x)."""
+    def get(self, name: str, rows: Halves) -> Floats:
+        """Read the results of a layer, (channels, y, x), from :meth:`rows`."""
         picture = self.pictures[name]
-        rows = scratchpad[picture.rows(-(-picture.channels // self.config.size))].transpose(0, 3, 1, 2)
-        return golden.from_bits(rows.reshape(-1, picture.height, picture.width)[: picture.channels], "bf16")
+        words = rows[picture.rows(picture.blocks(self.config.size))].transpose(0, 3, 1, 2)
+        return golden.from_bits(words.reshape(-1, picture.height, picture.width)[: picture.channels], "bf16")
 
 
 def lower(config: AcceleratorConfig, shape: tuple[int, int, int], layers: Sequence[Layer], source: str) -> Lowered:
-    """Return the program of layers on a picture of such a shape (channels, y, x).
+    """Return the program of layers on a picture (channels, y, x); the results of all layers stay in the scratchpad.
 
     Raises
     ------
     ValueError
         A memory of the accelerator is too small, or a layer does not fit the ones that it reads.
     """
+    network = prepare(config, shape, layers, source)
+    if (end := max(picture.end(config.size) for picture in network.pictures.values())) > config.rows:
+        row = f"rows of {2 * config.size} bytes"
+        raise ValueError(f"scratchpad must have at least {end} {row} for this network, not {config.rows}")
+    return compose(config, network, partial(commands_of, config, network.pictures))
+
+
+class Network(NamedTuple):
+    """Layers as the array takes them."""
+
+    layers: Sequence[Layer]
+    pictures: dict[str, Picture]
+    """Of the input and all layers, one behind another."""
+    products: dict[str, int]
+    """Multiplications that each layer needs."""
+
+
+def prepare(config: AcceleratorConfig, shape: tuple[int, int, int], layers: Sequence[Layer], source: str) -> Network:
+    """Merge groups, pack the input, and place pictures one behind another; errors are those of :func:`lower`."""
     products = {layer.name: 0 if layer.weight is None else layer.weight.size for layer in layers}
     layers, packing = _packed(config.size, shape, [_merged(config.size, layer) for layer in layers], source)
-    shape = packing.apply(np.zeros(shape, np.float32)).shape
-    shapes = {source: shape}
+    shapes = {source: packing.apply(np.zeros(shape, np.float32)).shape}
     for layer in layers:
         shapes[layer.name] = _shape_of(layer, shapes)
-    pictures, end = {}, 0
+        products[layer.name] *= math.prod(shapes[layer.name][1:])
+        if (width := shapes[layer.name][2]) > config.depth:
+            raise ValueError(f"a line of {layer.name} must have at most {config.depth} pixels, not {width}")
+    pictures, end = dict[str, Picture](), 0
     for name, (channels, height, width) in shapes.items():
         border = _border(name, layers)
         pictures[name] = Picture(end, channels, height, width, border, packing if name == source else _PLAIN)
-        end += -(-channels // config.size) * pictures[name].plane
-    if end > config.rows:
-        row = f"rows of {2 * config.size} bytes"
-        raise ValueError(f"scratchpad must have at least {end} {row} for this network, not {config.rows}")
+        end = pictures[name].end(config.size)
+    return Network(layers, pictures, products)
+
+
+def compose(
+    config: AcceleratorConfig, network: Network, commands: Callable[[Layer, int, bool], Iterable[Command]]
+) -> Lowered:
+    """Return a program of the commands for each layer, its first row of weights, and whether its roles exchange."""
     program: list[Command] = []
     weights: list[Halves] = []
     reports = []
-    for layer in layers:
-        first = len(program)
-        program += _commands(config, layer, pictures, weights)
-        commands = program[first:]
-        needed = products[layer.name] * math.prod(shapes[layer.name][1:])
-        reports.append(LayerReport(layer.name, range(first, len(program)), _cycles(config, commands), needed))
+    for layer in network.layers:
+        first, at = len(program), sum(map(len, weights))
+        exchanged = _shorter(config, layer, network.pictures, at)
+        program += commands(layer, at, bool(exchanged))
+        if layer.weight is not None:
+            weights += _flowing(config.size, layer, exchanged) if exchanged else _tiles(config.size, layer)
+        cycles = _cycles(config, program[first:])
+        reports.append(LayerReport(layer.name, range(first, len(program)), cycles, network.products[layer.name]))
     rows = np.concatenate(weights) if weights else np.zeros((0, config.size), np.uint16)
     if len(rows) > config.weights:
         row = f"rows of {2 * config.size} bytes"
         raise ValueError(f"weights must have at least {len(rows)} {row} for this network, not {config.weights}")
     program.append(Command("end"))
     check_room(config, program)
-    return Lowered(config, with_waits(program), rows, pictures, reports)
+    return Lowered(config, with_waits(program), rows, network.pictures, reports)
 
 
 def _merged(size: int, layer: Layer) -> Layer:
@@ -253,23 +297,24 @@ def _border(name: str, layers: Sequence[Layer]) -> tuple[int, int, int, int]:
     return above, left, below, right
 
 
-def _commands(
-    config: AcceleratorConfig, layer: Layer, pictures: dict[str, Picture], weights: list[Halves]
+def _shorter(config: AcceleratorConfig, layer: Layer, pictures: Mapping[str, Picture], at: int) -> list[Command]:
+    """The commands of a layer whose roles exchange, if that is possible and takes fewer cycles."""
+    pictures = {name: replace(pictures[name], base=0) for name in (layer.source, layer.name)}
+    if exchanged := _exchanged(config, layer, pictures[layer.source], pictures[layer.name], at):
+        plain = _matmul(config, layer, pictures, range(1), range(pictures[layer.name].blocks(config.size)), at)
+        return exchanged if _cycles(config, exchanged) < _cycles(config, [plain]) else []
+    return []
+
+
+def commands_of(
+    config: AcceleratorConfig, pictures: Mapping[str, Picture], layer: Layer, at: int, exchange: bool
 ) -> list[Command]:
-    """The commands of a layer, one or two for each stripe; its weights are appended to the others."""
+    """The commands of a layer with weights from row ``at`` on, one or two for each tile of lines."""
     source, target = pictures[layer.source], pictures[layer.name]
-    outputs = -(-target.channels // config.size)
+    if exchange:
+        return _exchanged(config, layer, source, target, at)
+    outputs = target.blocks(config.size)
     lines = max(1, min(target.height, config.depth // target.width))
-    if target.width > config.depth:
-        raise ValueError(f"a line of {layer.name} must have at most {config.depth} pixels, not {target.width}")
-    at = sum(map(len, weights))
-    if exchanged := _exchanged(config, layer, source, target, at):
-        plain = _matmul(config, layer, pictures, range(1), range(outputs), at)
-        if _cycles(config, exchanged) < _cycles(config, [plain]):
-            weights += _flowing(config.size, layer, exchanged)
-            return exchanged
-    if layer.weight is not None:
-        weights += _tiles(config.size, layer)
     commands = []
     for y in range(0, target.height, lines):
         across = range(y, min(y + lines, target.height))
@@ -308,7 +353,7 @@ def _pool(layer: Layer, source: Picture, target: Picture, lines: range, blocks: 
 
 
 def _matmul(
-    config: AcceleratorConfig, layer: Layer, pictures: dict[str, Picture], lines: range, outputs: range, at: int
+    config: AcceleratorConfig, layer: Layer, pictures: Mapping[str, Picture], lines: range, outputs: range, at: int
 ) -> Command:
     source, target = pictures[layer.source], pictures[layer.name]
     blocks = -(-source.channels // config.size) // layer.groups
@@ -337,7 +382,7 @@ def _ends(layer: Layer) -> dict[str, int]:
 
 
 def _sum_of_two(
-    config: AcceleratorConfig, layer: Layer, pictures: dict[str, Picture], lines: range, n: int, at: int
+    config: AcceleratorConfig, layer: Layer, pictures: Mapping[str, Picture], lines: range, n: int, at: int
 ) -> list[Command]:
     """A block of outputs whose sums stay, and the other picture, times an identity, added to them."""
     source, target, other = pictures[layer.source], pictures[layer.name], pictures[layer.added]
@@ -442,7 +487,7 @@ def _flowing(size: int, layer: Layer, commands: Sequence[Command]) -> list[Halve
 def _cycles(config: AcceleratorConfig, commands: Sequence[Command]) -> int:
     """Cycles of commands by the formula: T · max(m, shortest tile), or the rows that a pool reads."""
     total = 0
-    for command in commands:
+    for command in (each for each in commands if each.kind.engine == "compute"):
         trips = {name: level.trips for name, level in command.levels.items()}
         tile = trips["x"] * trips["y"]
         if command.opcode == "matmul":

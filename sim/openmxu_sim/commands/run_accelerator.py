@@ -90,13 +90,14 @@ def _rows(text: str, name: str, size: int, most: int) -> int:
 
 
 def compile_network(model: Path, config: "AcceleratorConfig") -> "CompiledNetwork":
-    """Compile an ONNX model for an accelerator."""
+    """Compile an ONNX model for an accelerator with as many commands as it takes."""
+    from openmxu.spec.accelerator import MOST_PROGRAM
     from openmxu_sim.accelerator.container import CompiledNetwork
-    from openmxu_sim.accelerator.lowering import lower
+    from openmxu_sim.accelerator.stripes import fit
     from openmxu_sim.onnx.to_layers import to_layers
 
     found = to_layers(model)
-    lowered = lower(config, found.shape, found.layers, found.source)
+    lowered = fit(replace(config, program=MOST_PROGRAM), found.shape, found.layers, found.source)
     host = b"" if found.host is None else found.host.SerializeToString()
     if found.reasons:
         tell(f"the host computes: {'; '.join(found.reasons)}")
@@ -105,7 +106,7 @@ def compile_network(model: Path, config: "AcceleratorConfig") -> "CompiledNetwor
 
 def _compiled(options: argparse.Namespace) -> "CompiledNetwork":
     """A model for the machine of the options, with as many commands as it takes."""
-    from openmxu.spec.accelerator import MOST_PROGRAM, MOST_ROWS, MOST_WEIGHTS, AcceleratorConfig
+    from openmxu.spec.accelerator import MOST_ROWS, MOST_WEIGHTS, AcceleratorConfig
     from openmxu.spec.commands import WORDS
 
     given: dict[str, Any] = {**_MACHINE, **{name: vars(options)[name] for name in _chosen(options)}}
@@ -116,7 +117,7 @@ def _compiled(options: argparse.Namespace) -> "CompiledNetwork":
     rows, weights = (
         _rows(given[name], name, size, most) for name, most in (("scratchpad", MOST_ROWS), ("weights", MOST_WEIGHTS))
     )
-    network = compile_network(options.model, AcceleratorConfig(size, stages, depth, rows, weights, MOST_PROGRAM))
+    network = compile_network(options.model, AcceleratorConfig(size, stages, depth, rows, weights))
     words = WORDS * len(network.lowered.program)
     config = replace(network.lowered.config, program=max(1024, 1 << (words - 1).bit_length()))
     return replace(network, lowered=replace(network.lowered, config=config))
@@ -133,18 +134,30 @@ def _compile(options: argparse.Namespace) -> None:
 
 
 def _table(network: "CompiledNetwork", cycles: int | None) -> str:
-    """The layers, and the cycles of all, measured or by the formula."""
+    """The layers, the cycles of all, measured or by the formula, and what passes through a memory."""
+    from openmxu_sim.accelerator.lowering import LayerReport
+    from openmxu_sim.accelerator.stripes import bytes_moved
+
     lowered = network.lowered
     cells = lowered.config.size**2
-    rows = [
-        (layer.name, str(len(layer.commands)), f"{layer.cycles:,}", f"{layer.products / cells / layer.cycles:.1%}")
-        for layer in lowered.layers
-    ]
     formula, products = (sum(getattr(layer, name) for layer in lowered.layers) for name in ("cycles", "products"))
-    rows.append(("all", str(len(lowered.program)), f"{formula:,}", f"{products / cells / formula:.1%}"))
+    every = LayerReport("all", range(len(lowered.program)), formula, products)
+    rows = [
+        [
+            layer.name,
+            str(len(layer.commands)),
+            f"{layer.cycles:,}",
+            f"{layer.products / cells / layer.cycles:.1%}",
+            f"{bytes_moved(lowered.program[layer.commands.start : layer.commands.stop]):,}",
+        ]
+        for layer in (*lowered.layers, every)
+    ]
     if cycles is not None:
-        rows.append(("measured", "", f"{cycles:,}", f"{products / cells / cycles:.1%}"))
-    return table(["layer", "commands", "cycles by the formula", "useful"], rows)
+        rows.append(["measured", "", f"{cycles:,}", f"{products / cells / cycles:.1%}", ""])
+    heads = ["layer", "commands", "cycles by the formula", "useful", "bytes moved"]
+    if lowered.memory:
+        return f"{table(heads, rows)}\nload and store need {2 * lowered.memory:,} bytes of memory.\n"
+    return table(heads[:-1], [row[:-1] for row in rows])
 
 
 def _run(options: argparse.Namespace) -> int:
@@ -172,19 +185,25 @@ def run_network(options: argparse.Namespace, compiled: "Callable[[], CompiledNet
     with reserve(options.output) as outputs:
         network = compiled() if _is_model(options.model) else read_network(options.model)
         lowered = network.lowered
+        if lowered.memory and play is not None:
+            least, given = (2 * lowered.config.size * rows for rows in (lowered.alternative, lowered.config.rows))
+            raise ValueError(
+                f"MODEL must be compiled for a scratchpad of at least {least} bytes, not {given}: "
+                "no machine has a bus yet for its commands load and store"
+            )
         inputs = read_arrays(options.input, "--input")
         if network.source not in inputs:
             raise ValueError(f"--input must have an array {network.source}, not {', '.join(inputs) or 'none'}")
         cycles, wrong, words, values = None, 0, 0, []
         for picture in _pictures(network, inputs[network.source]):
-            memories = Memories(lowered.config, lowered.weights)
-            lowered.put(network.source, picture, memories.scratchpad)
-            scratchpad = memories.scratchpad
+            memories = Memories(lowered.config, lowered.weights, memory=np.zeros(lowered.memory, np.uint16))
+            scratchpad = lowered.rows(memories)
+            lowered.put(network.source, picture, scratchpad)
             if play is not None:
                 cycles, scratchpad = play(network, memories)
             if play is None or options.check:
                 run(lowered.program, memories)
-                wrong += int(np.count_nonzero(scratchpad != memories.scratchpad))
+                wrong += int(np.count_nonzero(scratchpad != lowered.rows(memories)))
                 words += scratchpad.size
             values.append(_output(network, scratchpad))
         if options.output is not None:

@@ -9,6 +9,7 @@ import pytest
 from openmxu.spec.accelerator import AcceleratorConfig
 from openmxu_sim.accelerator.container import CompiledNetwork, read_network, write_network
 from openmxu_sim.accelerator.lowering import Layer, lower
+from openmxu_sim.accelerator.stripes import fit
 
 _MACHINE = AcceleratorConfig(size=2, stages=1, depth=16, rows=128, weights=64)
 
@@ -23,8 +24,13 @@ def network() -> CompiledNetwork:
     return CompiledNetwork(lower(_MACHINE, (1, 4, 4), layers, "x"), "x", "pool", "y", b"a model", flat=True)
 
 
-def test_what_is_written_is_read(network: CompiledNetwork, tmp_path: Path) -> None:
+@pytest.mark.parametrize("memory", [False, True])
+def test_what_is_written_is_read(network: CompiledNetwork, tmp_path: Path, memory: bool) -> None:
     path = tmp_path / "model.mxa"
+    if memory:
+        layers = [Layer("pool", "x", (2, 2), (2, 2))]
+        network = replace(network, lowered=fit(replace(_MACHINE, rows=14), (1, 4, 4), layers, "x"))
+        assert (network.lowered.memory, network.lowered.alternative) == (40, 21)
     path.write_bytes(write_network(network))
     found = read_network(path)
     assert replace(found, lowered=network.lowered) == network
@@ -71,6 +77,7 @@ def test_damaged_files(network: CompiledNetwork, tmp_path: Path) -> None:
         (b'"cycles": ', b'"cycles": -'),
         (b'"commands": [0', b'"commands": [-1'),
         (b'"program": 1024', b'"program": 16'),
+        *((b'"memory": 0', b'"memory": %d' % memory) for memory in (-2, 8, 1 << 40, 4097)),
     ],
 )
 def test_facts_that_are_wrong(network: CompiledNetwork, tmp_path: Path, old: bytes, new: bytes) -> None:

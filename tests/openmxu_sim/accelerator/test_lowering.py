@@ -13,10 +13,10 @@ from openmxu_sim.accelerator.simulation import SimulatedAccelerator
 
 from ...conftest import needs_compiler
 
-_MACHINE = AcceleratorConfig(size=4, stages=1, depth=16, rows=1024, weights=1024)
+MACHINE = AcceleratorConfig(size=4, stages=1, depth=16, rows=1024, weights=1024)
 
 
-def _expected(layer: Layer, values: np.ndarray, added: np.ndarray | None) -> np.ndarray:
+def by_pixels(layer: Layer, values: np.ndarray, added: np.ndarray | None) -> np.ndarray:
     """A layer of (channels, y, x), a pixel at a time."""
     above, left, below, right = layer.padding
     padded = np.pad(values, ((0, 0), (above, below), (left, right)))
@@ -40,7 +40,7 @@ def _expected(layer: Layer, values: np.ndarray, added: np.ndarray | None) -> np.
     return found if layer.high is None else np.minimum(found, layer.high)
 
 
-def _weights(rng: np.random.Generator, *shape: int) -> np.ndarray:
+def small_weights(rng: np.random.Generator, *shape: int) -> np.ndarray:
     return rng.integers(-1, 2, shape).astype(np.float32)
 
 
@@ -48,11 +48,19 @@ def _network(rng: np.random.Generator, channels: int, stride: int) -> list[Layer
     """A convolution, a residual block, a pool, and a dense layer."""
     bias = rng.integers(-3, 4, 6).astype(np.float32)
     return [
-        Layer("first", "x", (3, 3), (1, stride), (1, 1, 1, 1), _weights(rng, 6, channels, 3, 3), bias, relu=True),
+        Layer("first", "x", (3, 3), (1, stride), (1, 1, 1, 1), small_weights(rng, 6, channels, 3, 3), bias, relu=True),
         Layer(
-            "second", "first", (3, 3), (1, 1), (1, 1, 1, 1), _weights(rng, 6, 6, 3, 3) // 2, bias, True, added="first"
+            "second",
+            "first",
+            (3, 3),
+            (1, 1),
+            (1, 1, 1, 1),
+            small_weights(rng, 6, 6, 3, 3) // 2,
+            bias,
+            True,
+            added="first",
         ),
-        Layer("third", "second", (1, 2), (1, 1), (0, 0, 0, 1), _weights(rng, 5, 6, 1, 2), None, True, high=6.0),
+        Layer("third", "second", (1, 2), (1, 1), (0, 0, 0, 1), small_weights(rng, 5, 6, 1, 2), None, True, high=6.0),
         Layer("pooled", "third", (2, 3), (2, 2)),
     ]
 
@@ -71,9 +79,9 @@ def test_a_network(channels: int, stride: int) -> None:
     image = rng.integers(-2, 3, (channels, 7, 9)).astype(np.float32)
     values = {"x": image}
     for layer in layers:
-        values[layer.name] = _expected(layer, values[layer.source], values.get(layer.added))
+        values[layer.name] = by_pixels(layer, values[layer.source], values.get(layer.added))
         assert np.abs(values[layer.name]).max() <= 256  # bf16 has all of them
-    lowered = lower(_MACHINE, image.shape, layers, "x")
+    lowered = lower(MACHINE, image.shape, layers, "x")
     check_waits(lowered.program)
     memories = _memories(lowered, image)
     run(lowered.program, memories)
@@ -93,14 +101,14 @@ def test_a_network(channels: int, stride: int) -> None:
 )
 def test_groups(groups: int, inputs: int, outputs: int, commands: int) -> None:
     rng = np.random.default_rng(groups)
-    weight, bias = _weights(rng, groups * outputs, inputs, 3, 3), rng.integers(-3, 4, groups * outputs)
+    weight, bias = small_weights(rng, groups * outputs, inputs, 3, 3), rng.integers(-3, 4, groups * outputs)
     layer = Layer("grouped", "x", (3, 3), (1, 1), (1, 1, 1, 1), weight, bias.astype(np.float32), groups=groups)
     image = rng.integers(-2, 3, (groups * inputs, 7, 9)).astype(np.float32)
     for each in (layer, replace(layer, added="x")) if inputs == outputs else (layer,):
-        lowered = lower(_MACHINE, image.shape, [each], "x")
+        lowered = lower(MACHINE, image.shape, [each], "x")
         memories = _memories(lowered, image)
         run(lowered.program, memories)
-        expected = _expected(each, image, image if each.added else None)
+        expected = by_pixels(each, image, image if each.added else None)
         assert (lowered.get("grouped", memories.scratchpad) == expected).all()
         [report] = lowered.layers
         assert report.products == weight.size * 7 * 9
@@ -113,7 +121,7 @@ def test_a_dense_layer_of_one_vector(outputs: int, depth: int, blocks: list[int]
     rng = np.random.default_rng(outputs)
     weight, bias = rng.standard_normal((outputs, 5, 3, 4)), rng.standard_normal(outputs).astype(np.float32)
     layer = Layer("dense", "x", (3, 4), weight=weight.astype(np.float32), bias=bias, relu=True)
-    config = replace(_MACHINE, depth=depth, weights=4096, stages=4)
+    config = replace(MACHINE, depth=depth, weights=4096, stages=4)
     image = rng.standard_normal((5, 3, 4)).astype(np.float32)
     words = []
     for last in (1.0, np.inf, 1.1 * 2.0**-112):  # bf16 has no last bits of so small a bias
@@ -131,10 +139,10 @@ def test_a_dense_layer_of_one_vector(outputs: int, depth: int, blocks: list[int]
 def test_a_network_on_the_machine() -> None:
     """Word for word as the definition, in the cycles of the formula and some for each command."""
     rng = np.random.default_rng(3)
-    layers = [*_network(rng, 1, 1), Layer("dense", "pooled", (3, 4), weight=_weights(rng, 3, 5, 3, 4))]
-    lowered = lower(_MACHINE, (1, 7, 9), layers, "x")
+    layers = [*_network(rng, 1, 1), Layer("dense", "pooled", (3, 4), weight=small_weights(rng, 3, 5, 3, 4))]
+    lowered = lower(MACHINE, (1, 7, 9), layers, "x")
     memories = _memories(lowered, rng.standard_normal((1, 7, 9)).astype(np.float32))
-    machine = SimulatedAccelerator(_MACHINE)
+    machine = SimulatedAccelerator(MACHINE)
     machine.write(lowered.program, memories)
     report = machine.run(most=100_000)
     assert [report.tag] == run(lowered.program, memories)
@@ -158,7 +166,7 @@ def test_a_network_on_the_machine() -> None:
 def test_layers_that_do_not_fit(change: dict[str, object], message: str) -> None:
     first = replace(_network(np.random.default_rng(0), 5, 1)[0], **change)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=f"^{message}$"):
-        lower(_MACHINE, (5, 7, 11), [first], "x")
+        lower(MACHINE, (5, 7, 11), [first], "x")
 
 
 def test_memories_that_are_too_small() -> None:
@@ -166,9 +174,9 @@ def test_memories_that_are_too_small() -> None:
     with pytest.raises(
         ValueError, match=r"^scratchpad must have at least \d+ rows of 8 bytes for this network, not 100$"
     ):
-        lower(replace(_MACHINE, rows=100), (5, 7, 9), layers, "x")
+        lower(replace(MACHINE, rows=100), (5, 7, 9), layers, "x")
     with pytest.raises(ValueError, match=r"^weights must have at least \d+ rows of 8 bytes for this network, not 100$"):
-        lower(replace(_MACHINE, weights=100), (5, 7, 9), layers, "x")
-    lowered = lower(_MACHINE, (5, 7, 9), layers, "x")
+        lower(replace(MACHINE, weights=100), (5, 7, 9), layers, "x")
+    lowered = lower(MACHINE, (5, 7, 9), layers, "x")
     with pytest.raises(ValueError, match=r"^x must have the shape \(5, 7, 9\), not \(5, 9, 7\)$"):
         lowered.put("x", np.zeros((5, 9, 7), np.float32), np.zeros((1024, 4), np.uint16))

@@ -32,7 +32,7 @@ def _contents(memories: Memories) -> bytes:
     return memories.scratchpad.tobytes() + memories.memory.tobytes()
 
 
-def _at_any_speed(program: Sequence[Command], memories: Memories, rng: np.random.Generator) -> None:
+def at_any_speed(program: Sequence[Command], memories: Memories, rng: np.random.Generator) -> None:
     """Begin commands in order as soon as their waits allow, and let each act at any time until it is finished.
 
     Of the engines that have unfinished commands, a random one finishes its oldest; a command reads and writes as it
@@ -69,7 +69,7 @@ def _differs(program: Sequence[Command], seed: int, tries: int = 1) -> bool:
     rng = np.random.default_rng(seed)
     for _ in range(tries):
         memories = _memories(seed)
-        _at_any_speed(program, memories, rng)
+        at_any_speed(program, memories, rng)
         if _contents(memories) != _contents(expected):
             return True
     return False

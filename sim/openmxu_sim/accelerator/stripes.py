@@ -1,0 +1,196 @@
+"""Networks whose pictures do not all fit the scratchpad at once: their rows are used again, or layers run in stripes.
+
+::
+
+    memory       pictures with their borders, zeros at the start
+                   │ load: lines that the kernel reads      ▲ store: lines of results
+    scratchpad   0 [ lines | added | results ][ the same for the next stripe ]
+
+A picture whose last reader is done leaves its rows to later ones, whose borders are then cleared by copies of row 0,
+in which nothing is written. If that is not enough, the first layers run in stripes, as many as it takes for the
+others to fit; what these read of earlier layers is loaded once, and the last result is stored.
+
+With two areas, the first tile of a stripe begins before the stripe before is stored and the next one is loaded::
+
+    load 0   matmul 0 ...   load 1   matmul 0 ...   matmul 1 ...   store 0   load 2   matmul 1 ...
+"""
+
+from bisect import bisect_right
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import chain
+
+from openmxu.spec.accelerator import AcceleratorConfig, words_moved
+from openmxu.spec.commands import KINDS, Command, Level
+from openmxu_sim.accelerator.lowering import Layer, Lowered, Network, Picture, commands_of, compose, prepare
+
+_MOST_TRIPS = KINDS["load"].trips()["y"].most
+
+
+def fit(config: AcceleratorConfig, shape: tuple[int, int, int], layers: Sequence[Layer], source: str) -> Lowered:
+    """Return the program of layers on a picture (channels, y, x), with a memory if the scratchpad requires one.
+
+    Raises
+    ------
+    ValueError
+        The accelerator has no room for one stripe of a layer, for weights or for commands, or a layer does not fit
+        those that it reads.
+    """
+    network, size = prepare(config, shape, layers, source), config.size
+    if (end := _end(size, network.pictures)) <= config.rows:
+        return compose(config, network, partial(commands_of, config, network.pictures))
+    least = 1 + max(_Striped(config, network.pictures, layer).rows(1) for layer in network.layers)
+    if (least := min(least, end)) > config.rows:
+        row = f"rows of {2 * size} bytes"
+        raise ValueError(f"scratchpad must have at least {least} {row} for one line of each layer, not {config.rows}")
+    first, places = 0, _shared(size, network, 0)
+    alternative = _end(size, places)
+    while _end(size, places) > config.rows or any(each.plane > _MOST_TRIPS * each.pitch for each in places.values()):
+        first += 1
+        places = _shared(size, network, first)
+    early = [source, *(layer.name for layer in network.layers[:first])]
+    pictures = _behind(size, network.pictures, {*early, layers[-1].name}) if first else places
+
+    def commands(layer: Layer, at: int, exchange: bool) -> Iterator[Command]:
+        if layer.name in early:
+            yield from _Striped(config, pictures, layer).commands(at, exchange)
+            return
+        if layer.name == network.layers[first].name:
+            for name in (name for name in early if name in places):
+                if first:
+                    yield _move(size, "load", places[name], pictures[name], -places[name].border[0])
+                else:
+                    yield from _border_of(size, places[name])  # a run before left other pictures there
+        yield from _border_of(size, places[layer.name])
+        yield from commands_of(config, places, layer, at, exchange)
+        if first and layer.name == layers[-1].name:
+            yield _move(size, "store", places[layer.name], pictures[layer.name], 0)
+
+    lowered = replace(compose(config, network, commands), pictures=pictures)
+    return replace(lowered, memory=size * _end(size, pictures), alternative=alternative) if first else lowered
+
+
+def bytes_moved(commands: Sequence[Command]) -> int:
+    """Bytes that commands load and store."""
+    movers = (command for command in commands if command.kind.engine in ("load", "store"))
+    return sum(2 * command.values["valid"] * len(words_moved(command)) for command in movers)
+
+
+def _end(size: int, pictures: Mapping[str, Picture]) -> int:
+    return max((picture.end(size) for picture in pictures.values()), default=0)
+
+
+def _behind(size: int, pictures: Mapping[str, Picture], names: Collection[str]) -> dict[str, Picture]:
+    """Some of the pictures, one behind another."""
+    found, end = dict[str, Picture](), 0
+    for name in (name for name in pictures if name in names):
+        found[name] = replace(pictures[name], base=end)
+        end = found[name].end(size)
+    return found
+
+
+def _shared(size: int, network: Network, first: int) -> dict[str, Picture]:
+    """Pictures of the layers from the first one on, behind row 0; those that are needed at different times share rows.
+
+    The largest is placed first, each as low as it fits.
+    """
+    born, last = dict[str, int](), dict[str, int]()
+    layers = network.layers[first:]
+    for index, layer in enumerate(layers):
+        for name in filter(None, (layer.source, layer.added)):
+            born.setdefault(name, 0)
+            last[name] = index
+        born[layer.name] = index
+    found = dict[str, Picture]()
+    for name in sorted(born, key=lambda name: network.pictures[name].base - network.pictures[name].end(size)):
+        picture = replace(network.pictures[name], base=1)
+        until = last.get(name, len(layers))
+        for other in sorted(found, key=lambda name: found[name].base):
+            meet = born[other] <= until and born[name] <= last.get(other, len(layers))
+            if meet and picture.base < found[other].end(size) and found[other].base < picture.end(size):
+                picture = replace(picture, base=found[other].end(size))
+        found[name] = picture
+    return found
+
+
+def _border_of(size: int, picture: Picture) -> Iterator[Command]:
+    """Copies of row 0 to the border of a picture in the scratchpad."""
+    (above, left, below, right), pitch = picture.border, picture.pitch
+    sides = ((0, 0, above, pitch), (above, 0, picture.height, left), (above, pitch - right, picture.height, right))
+    for y, x, lines, pixels in (*sides, (above + picture.height, 0, below, pitch)):
+        if lines and pixels:
+            levels = {"x": Level(pixels, 0, 1), "y": Level(lines, 0, pitch)}
+            levels["block"] = Level(picture.blocks(size), 0, picture.plane)
+            yield Command("pool", {"reads": 0, "writes": picture.base + y * pitch + x}, levels)
+
+
+def _move(size: int, opcode: str, inner: Picture, outer: Picture, y: int) -> Command:
+    """Move all of a picture in the scratchpad, from or to a line of one in the memory."""
+    levels = {
+        "x": Level(inner.pitch, 1, size),
+        "y": Level(inner.plane // inner.pitch, inner.pitch, outer.pitch * size),
+        "block": Level(inner.blocks(size), inner.plane, outer.plane * size),
+    }
+    address = outer.row(y, -inner.border[1]) * size
+    return Command(opcode, {"rows": inner.base, "valid": size, "address": address}, levels)
+
+
+@dataclass(frozen=True)
+class _Striped:
+    """A layer whose pictures are in the memory."""
+
+    config: AcceleratorConfig
+    pictures: Mapping[str, Picture]
+    layer: Layer
+
+    def rows(self, lines: int) -> int:
+        """Rows of an area for so many lines of results."""
+        return _end(self.config.size, self._area(0, lines))
+
+    def commands(self, at: int, exchange: bool) -> Iterator[Command]:
+        """The stripes, one behind another, or overlapping in two areas."""
+        height = self.pictures[self.layer.name].height
+        lines, areas = self._lines()
+        rows = self.rows(lines)
+        stripes = [
+            self._stripe(self._area(1 + index % areas * rows, min(lines, height - y)), y, at, exchange)
+            for index, y in enumerate(range(0, height, lines))
+        ]
+        if areas == 1:
+            yield from chain.from_iterable(chain(*stripe) for stripe in stripes)
+            return
+        loads, computes, stores = zip(*stripes, strict=True)
+        head = 2 if self.layer.added else 1  # sums that stay are added to by the next command
+        yield from loads[0]
+        for stored, computed, loaded in zip(([], *stores), computes, (*loads[1:], []), strict=False):
+            yield from chain(computed[:head], stored, loaded, computed[head:])
+        yield from stores[-1]
+
+    def _lines(self) -> tuple[int, int]:
+        """Lines of results of a stripe, and areas: two, unless one has all lines, or two have no room for one each."""
+        (down, _), kernel, height = self.layer.stride, self.layer.kernel[0], self.pictures[self.layer.name].height
+        most = max(1, min(height, (_MOST_TRIPS - kernel) // down + 1))
+        one, two = (bisect_right(range(1, most + 1), (self.config.rows - 1) // n, key=self.rows) for n in (1, 2))
+        return (two, 2) if two and one < height else (one, 1)
+
+    def _area(self, base: int, lines: int) -> dict[str, Picture]:
+        """Where the scratchpad has what a stripe reads and writes."""
+        layer, source, target = self.layer, self.pictures[self.layer.source], self.pictures[self.layer.name]
+        above, left, _, right = layer.padding
+        height = (lines - 1) * layer.stride[0] + layer.kernel[0] - above
+        area = {"read": Picture(base, source.channels, height, source.width, (above, left, 0, right))}
+        for name in ("added", "results") if layer.added else ("results",):
+            end = _end(self.config.size, area)
+            area[name] = Picture(end, target.channels, lines, target.width, (0, 0, 0, 0))
+        return area
+
+    def _stripe(self, area: dict[str, Picture], y: int, at: int, exchange: bool) -> tuple[list[Command], ...]:
+        """Loads, computations and the store of a stripe of results from line y on."""
+        layer, move = self.layer, partial(_move, self.config.size)
+        loads = [move("load", area["read"], self.pictures[layer.source], y * layer.stride[0] - layer.padding[0])]
+        if layer.added:
+            loads.append(move("load", area["added"], self.pictures[layer.added], y))
+        inner = replace(layer, name="results", source="read", added=layer.added and "added")
+        computes = commands_of(self.config, area, inner, at, exchange)
+        return loads, computes, [move("store", area["results"], self.pictures[layer.name], y)]
