@@ -1,5 +1,6 @@
 """``openmxu compile`` and ``openmxu run``."""
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -54,13 +55,16 @@ def test_compile_and_run(folder: Path, capsys: pytest.CaptureFixture[str]) -> No
     assert main(["run", "model.mxa", "--input", "x.npz", "-o", "y.npz", "--check"]) == 0
     shown = capsys.readouterr()
     assert "0 of 65,536 words of the scratchpad differ from the definition." in shown.out
-    assert "measured" in shown.out
+    rows = [re.findall(r"\d[\d,.]*", line) for line in shown.out.splitlines() if "%" in line]
+    *layers, every, measured = [[int(cell.replace(",", "")) for cell in row if "." not in cell] for row in rows]
+    assert [sum(layer[2] for layer in layers)] == every[2:] == measured  # each lasts until the next begins
+    assert all(formula < cycles < formula + 60 for _, formula, cycles in layers)
     assert (np.load("y.npz")["y"] == _expected(folder)).all()
 
 
 def test_run_of_a_model_by_the_definition(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", "model.onnx", *_SIZE, "--input", "x.npz", "-o", "y.npz", "--engine", "model"]) == 0
-    assert "measured" not in capsys.readouterr().out
+    assert "easured" not in capsys.readouterr().out
     assert (np.load("y.npz")["y"] == _expected(folder)).all()
 
 

@@ -10,6 +10,7 @@
 
 from functools import reduce
 from operator import or_
+from typing import Any
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
@@ -42,6 +43,10 @@ class WeightsCommand(data.StructLayout):
 
     def __init__(self) -> None:
         super().__init__({"address": ADDRESS, "bias": 1, "trips": data.ArrayLayout(TRIPS, 4), "exchange": 1})
+
+
+def _rows_of_biases(command: Any) -> Value:
+    return Mux(command.bias & ~command.exchange, 2, 0)
 
 
 class WeightReader(wiring.Component):
@@ -95,15 +100,12 @@ class WeightReader(wiring.Component):
         is_ones = Signal()
         starts = Signal()  # a tile
         with m.If(self.i_begin):
-            flag, exchange = self.i_command.bias, self.i_command.exchange
-            m.d.sync += [command.eq(self.i_command), self.o_busy.eq(1), biases.eq(Mux(flag & ~exchange, 2, 0))]
-            m.d.sync += [is_ones.eq(flag & exchange), starts.eq(1)]
+            m.d.sync += [command.eq(self.i_command), self.o_busy.eq(1)]
+            m.d.sync += [biases.eq(_rows_of_biases(self.i_command)), starts.eq(1)]
+            m.d.sync += is_ones.eq(self.i_command.bias & self.i_command.exchange)
         m.d.sync += begun.eq(self.i_begin)
         trips = [self.config.size, *command.trips]
-        m.d.comb += [
-            loop.i_begin.eq(begun),
-            *(loop.i_levels[level].trips.eq(count) for level, count in enumerate(trips)),
-        ]
+        m.d.comb += [loop.i_begin.eq(begun), *(loop.i_levels[at].trips.eq(count) for at, count in enumerate(trips))]
         last, waits = loop.o_last, self.o.valid & ~self.o.ready
         walking = self.o_busy & ~begun
         has_row, goes = Signal(), Signal()
@@ -124,7 +126,7 @@ class WeightReader(wiring.Component):
         with m.If(loop.i_next):
             m.d.sync += [starts.eq(last[0]), is_ones.eq(is_ones & ~last[0])]
             with m.If(last[:4].all()):
-                m.d.sync += [biases.eq(Mux(command.bias & ~command.exchange, 2, 0)), self.o_busy.eq(~last[4])]
+                m.d.sync += [biases.eq(_rows_of_biases(command)), self.o_busy.eq(~last[4])]
         self._give(m, biases, goes, last[0], waits)
         with m.If(command.exchange):
             m.d.comb += self.o.payload.data.as_value().eq(self._column(m, is_ones, loop.i_next, waits))

@@ -130,11 +130,15 @@ def _compile(options: argparse.Namespace) -> None:
             from openmxu_sim.accelerator.container import write_network
 
             outputs.write_bytes(options.output, write_network(network))
-        print_markdown(_table(network, None))
+        print_markdown(_table(network, ()))
 
 
-def _table(network: "CompiledNetwork", cycles: int | None) -> str:
-    """The layers, the cycles of all, measured or by the formula, and what passes through a memory."""
+def _table(network: "CompiledNetwork", ends: Sequence[int]) -> str:
+    """The layers, their cycles by the formula, those that were measured, and what passes through a memory.
+
+    ``ends`` are the cycles at which commands began, if they are known, and that of the end. A layer lasts until the
+    next begins.
+    """
     from openmxu_sim.accelerator.lowering import LayerReport
     from openmxu_sim.accelerator.stripes import bytes_moved
 
@@ -142,22 +146,22 @@ def _table(network: "CompiledNetwork", cycles: int | None) -> str:
     cells = lowered.config.size**2
     formula, products = (sum(getattr(layer, name) for layer in lowered.layers) for name in ("cycles", "products"))
     every = LayerReport("all", range(len(lowered.program)), formula, products)
-    rows = [
-        [
-            layer.name,
-            str(len(layer.commands)),
-            f"{layer.cycles:,}",
-            f"{layer.products / cells / layer.cycles:.1%}",
-            f"{bytes_moved(lowered.program[layer.commands.start : layer.commands.stop]):,}",
-        ]
-        for layer in (*lowered.layers, every)
-    ]
-    if cycles is not None:
-        rows.append(["measured", "", f"{cycles:,}", f"{products / cells / cycles:.1%}", ""])
-    heads = ["layer", "commands", "cycles by the formula", "useful", "bytes moved"]
-    if lowered.memory:
-        return f"{table(heads, rows)}\nload and store need {2 * lowered.memory:,} bytes of memory.\n"
-    return table(heads[:-1], [row[:-1] for row in rows])
+    begins = [0, *ends[1:], *ends[-1:]] if len(ends) == len(lowered.program) else []
+    columns: dict[str, list[str]] = {name: [] for name in ("layer", "commands", "cycles by the formula", "useful")}
+    for layer in (*lowered.layers, every):
+        first, last = layer.commands.start, layer.commands.stop
+        useful = f"{layer.products / cells / layer.cycles:.1%}"
+        cells_of_row = {
+            **dict(zip(columns, (layer.name, str(len(layer.commands)), f"{layer.cycles:,}", useful), strict=False)),
+            **({"measured": f"{begins[last] - begins[first]:,}"} if begins else {}),
+            **({"bytes moved": f"{bytes_moved(lowered.program[first:last]):,}"} if lowered.memory else {}),
+        }
+        for name, cell in cells_of_row.items():
+            columns.setdefault(name, []).append(cell)
+    text = table(list(columns), list(map(list, zip(*columns.values(), strict=True))))
+    if ends:
+        text += f"\nMeasured: {ends[-1]:,} cycles, {products / cells / ends[-1]:.1%} of the array useful.\n"
+    return text + f"\nload and store need {2 * lowered.memory:,} bytes of memory.\n" * bool(lowered.memory)
 
 
 def _run(options: argparse.Namespace) -> int:
@@ -172,8 +176,9 @@ def _is_model(path: Path) -> bool:
     return path.suffix.lower() == ".onnx"
 
 
-Play = Callable[["CompiledNetwork", "Memories"], "tuple[int, Halves]"]
-"""A function that runs a network on a machine: its cycles, and the scratchpad."""
+Play = Callable[["CompiledNetwork", "Memories"], "tuple[Sequence[int], Halves]"]
+"""A function that runs a network on a machine: cycles at which commands began, if they are known, and at which all had
+ended; and the scratchpad."""
 
 
 def run_network(options: argparse.Namespace, compiled: "Callable[[], CompiledNetwork]", play: Play | None) -> int:
@@ -194,13 +199,14 @@ def run_network(options: argparse.Namespace, compiled: "Callable[[], CompiledNet
         inputs = read_arrays(options.input, "--input")
         if network.source not in inputs:
             raise ValueError(f"--input must have an array {network.source}, not {', '.join(inputs) or 'none'}")
-        cycles, wrong, words, values = None, 0, 0, []
+        ends: Sequence[int] = ()
+        wrong, words, values = 0, 0, []
         for picture in _pictures(network, inputs[network.source]):
             memories = Memories(lowered.config, lowered.weights, memory=np.zeros(lowered.memory, np.uint16))
             scratchpad = lowered.rows(memories)
             lowered.put(network.source, picture, scratchpad)
             if play is not None:
-                cycles, scratchpad = play(network, memories)
+                ends, scratchpad = play(network, memories)
             if play is None or options.check:
                 run(lowered.program, memories)
                 wrong += int(np.count_nonzero(scratchpad != lowered.rows(memories)))
@@ -208,8 +214,8 @@ def run_network(options: argparse.Namespace, compiled: "Callable[[], CompiledNet
             values.append(_output(network, scratchpad))
         if options.output is not None:
             outputs.write_bytes(options.output, to_npz({network.output: _joined(values)}))
-        text = _table(network, cycles)
-        if options.check and cycles is not None:
+        text = _table(network, ends)
+        if options.check and ends:
             text += f"\n{wrong} of {words:,} words of the scratchpad differ from the definition.\n"
         print_markdown(text)
     return 1 if wrong else 0
@@ -232,7 +238,7 @@ def _joined(values: Sequence[np.ndarray]) -> np.ndarray:
     return np.concatenate(values) if values[0].shape[:1] == (1,) else np.stack(values)
 
 
-def _simulate(network: "CompiledNetwork", memories: "Memories") -> "tuple[int, Halves]":
+def _simulate(network: "CompiledNetwork", memories: "Memories") -> "tuple[Sequence[int], Halves]":
     from openmxu.accelerator import Stop
 
     machine = _simulated(network.lowered.config)
@@ -240,7 +246,7 @@ def _simulate(network: "CompiledNetwork", memories: "Memories") -> "tuple[int, H
     report = machine.run()
     if report.stop != Stop.NONE:
         raise RuntimeError(f"command {report.index} stopped the accelerator: {report.stop.name}")
-    return report.cycles, machine.scratchpad()
+    return [*report.begins, report.cycles], machine.scratchpad()
 
 
 @lru_cache(maxsize=1)
