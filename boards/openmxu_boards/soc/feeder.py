@@ -2,10 +2,12 @@
 
 from typing import Any
 
-from amaranth.hdl import Const, Module, Mux, Signal, Value
+from amaranth.hdl import Const, Module, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
+
+from openmxu.unit.queue import Queue
 
 ADDRESS = 16
 """Bits of an address in requests, whatever the buffer's size."""
@@ -28,59 +30,6 @@ class Feed(data.StructLayout):
         super().__init__({"address": ADDRESS, "count": range(most + 1), "marks": marks})
 
 
-class Queue(wiring.Component):
-    """Two places between a sender and a receiver that decides late in a cycle.
-
-    ::
-
-        i ─┬─▶[ place 0 ]─▶╲
-           │                ▶─▶ o      o.ready reaches three registers: the next place, and which places are full
-           └─▶[ place 1 ]─▶╱
-
-    ``i.ready`` depends on registers alone.
-
-    Latency: one cycle. Throughput: a beat a cycle. Back-pressure: on both streams, for any time.
-
-    Parameters
-    ----------
-    shape
-        Shape of a beat.
-
-    Members
-    -------
-    i : In(stream of shape)
-    o : Out(stream of shape)
-    """
-
-    def __init__(self, shape: Any) -> None:
-        super().__init__({"i": In(stream.Signature(shape)), "o": Out(stream.Signature(shape))})
-
-    def elaborate(self, platform: object) -> Module:
-        """Places are filled in turn, and emptied in turn."""
-        m = Module()
-        full = Signal(2)
-        fills, empties = Signal(name="fills"), Signal(name="empties")
-        payload = Value.cast(self.i.payload)
-        places = [Signal(len(payload), name=f"place_{number}") for number in range(2)]
-        m.d.comb += [
-            self.i.ready.eq(~full.all()),
-            self.o.valid.eq(full.any()),
-            Value.cast(self.o.payload).eq(Mux(empties, places[1], places[0])),
-        ]
-        for number, place in enumerate(places):
-            with m.If(self.o.ready & (empties == number)):
-                m.d.sync += full[number].eq(0)
-            with m.If(~full[number]):
-                m.d.sync += place.eq(payload)
-            with m.If(self.i.valid & self.i.ready & (fills == number)):
-                m.d.sync += full[number].eq(1)
-        m.d.sync += [
-            fills.eq(fills ^ (self.i.valid & self.i.ready)),
-            empties.eq(empties ^ (self.o.ready & self.o.valid)),
-        ]
-        return m
-
-
 class Feeder(wiring.Component):
     """A buffer of beats that is written by address, and read as a stream.
 
@@ -98,8 +47,8 @@ class Feeder(wiring.Component):
     marks
         Bits of the marks.
     queue
-        Whether a :class:`Queue` follows the buffer, for a receiver that decides late in a cycle: without one, the
-        decision reaches the buffer's read in the same cycle.
+        Whether a :class:`~openmxu.unit.queue.Queue` follows the buffer, for a receiver that decides late in a cycle:
+        without one, the decision reaches the buffer's read in the same cycle.
 
     Members
     -------

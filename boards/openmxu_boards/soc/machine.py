@@ -30,7 +30,7 @@ class Buffers:
     results: int = 256
     """The buffers."""
     queue: bool = True
-    """Whether activations go through a :class:`~openmxu_boards.soc.feeder.Queue`. The unit decides late in a cycle
+    """Whether activations go through a :class:`~openmxu.unit.queue.Queue`. The unit decides late in a cycle
     whether it takes a beat: without a queue, that decision starts the buffer's next read in the same cycle."""
 
     def __post_init__(self) -> None:

@@ -29,6 +29,7 @@ from openmxu.spec.accelerator import AcceleratorConfig
 from openmxu.spec.commands import KINDS
 from openmxu.spec.formats import BF16
 from openmxu.unit.mxu import Mxu
+from openmxu.unit.queue import Queue
 
 MEMORIES = ("program", "weights", "scratchpad")
 
@@ -37,7 +38,7 @@ class Accelerator(wiring.Component):
     """Runs programs of :mod:`openmxu.spec.commands` from memories on chip; ``load`` and ``store`` stop it.
 
     Cycles: a ``matmul`` of T tiles of m rows takes ``T · max(m, shortest_tile)`` cycles, if its weights are read
-    meanwhile. A command that waits for another one begins ``config.unit.latency`` + 5 cycles after its last row.
+    meanwhile. A command that waits for another one begins ``config.unit.latency`` + 6 cycles after its last row.
 
     Parameters
     ----------
@@ -95,19 +96,23 @@ class Accelerator(wiring.Component):
         self._connect_host(m, fetch)
         self._split_command(m, fetch, weights, feeder, writer)
         rows = self._connect_memories(m, fetch, weights, feeder, writer)
+        # The unit decides late in a cycle whether it takes a row; the scratchpad's read need not wait for that.
+        m.submodules.queue = queue = Queue(mxu.activations.payload.shape())
         wiring.connect(m, weights.o, mxu.weights)
+        wiring.connect(m, queue.o, mxu.activations)
         marks = feeder.o_marks
         m.d.comb += [
             mxu.i_biases.eq(weights.o_biases),
             mxu.i_bias_write.eq(weights.o_bias_write),
-            mxu.activations.payload.data.as_value().eq(rows),
-            *(mxu.activations.payload[mark].eq(marks[mark]) for mark in ("first", "last", "add", "bias", "emit")),
-            mxu.activations.valid.eq(feeder.o_valid & ~marks.pool),
+            queue.i.payload.data.as_value().eq(rows),
+            *(queue.i.payload[mark].eq(marks[mark]) for mark in ("first", "last", "add", "bias", "emit")),
+            queue.i.valid.eq(feeder.o_valid & ~marks.pool),
+            fetch.i_drained.eq(~feeder.o_valid & ~queue.o.valid),
             pool.i_row.eq(self.o_data),
             pool.i_first.eq(marks.first),
             pool.i_last.eq(marks.last),
             pool.i_valid.eq(feeder.o_valid & marks.pool),
-            feeder.i_ready.eq(Mux(marks.pool, pool.o_ready, mxu.activations.ready)),
+            feeder.i_ready.eq(Mux(marks.pool, pool.o_ready, queue.i.ready)),
             writer.i_unit.eq(Value.cast(mxu.results.payload.data)),
             writer.i_unit_valid.eq(mxu.results.valid),
             mxu.results.ready.eq(writer.o_unit_ready),
@@ -136,7 +141,6 @@ class Accelerator(wiring.Component):
             is_pool.eq(fetch.is_a("pool")),
             fetch.i_ready.eq(~feeder.o_busy & writer.o_ready),
             fetch.i_ready_weights.eq(~weights.o_busy),
-            fetch.i_drained.eq(~feeder.o_valid),
             fetch.i_finished.eq(writer.o_done),
             feeder.i_begin.eq(fetch.o_begin),
             weights.i_begin.eq(fetch.o_begin_weights),

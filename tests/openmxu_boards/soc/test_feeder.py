@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from openmxu_boards.soc.feeder import Queue
+from openmxu.unit.queue import Queue
 
 from ..testbenches import run
 
