@@ -96,9 +96,11 @@ class Accelerator(wiring.Component):
         self._connect_host(m, fetch)
         self._split_command(m, fetch, weights, feeder, writer)
         rows = self._connect_memories(m, fetch, weights, feeder, writer)
-        # The unit decides late in a cycle whether it takes a row; the scratchpad's read need not wait for that.
+        # The unit decides late in a cycle whether it takes a row; the memories' reads need not wait for that.
+        m.submodules.tiles = tiles = Queue(mxu.weights.payload.shape())
         m.submodules.queue = queue = Queue(mxu.activations.payload.shape())
-        wiring.connect(m, weights.o, mxu.weights)
+        wiring.connect(m, weights.o, tiles.i)
+        wiring.connect(m, tiles.o, mxu.weights)
         wiring.connect(m, queue.o, mxu.activations)
         marks = feeder.o_marks
         m.d.comb += [

@@ -36,7 +36,8 @@ _NEGATIVE_ZERO = 1 << (FP32.width - 1)
 
 BIASES = 16
 """Biases that a column holds. The sixteenth bias after another takes its place. If biases come in front of the weights
-of their tiles, fourteen tiles have entered the array by then since the one that uses the first: no sum needs it.
+of their tiles, two of which may wait in a queue, twelve tiles have entered the array by then since the one that uses
+the first: no sum needs it.
 """
 
 _PLACE = (BIASES - 1).bit_length()

@@ -304,7 +304,7 @@ def test_cycles_of_a_command(machine: SimulatedAccelerator) -> None:
             _memories(np.random.default_rng(1)),
         )
         steady = (tiles - 1) * max(rows, unit.shortest_tile)
-        assert machine.run(most=_MOST).cycles == steady + rows + unit.latency + MACHINE.size + 23 + 2 * bias
+        assert machine.run(most=_MOST).cycles == steady + rows + unit.latency + MACHINE.size + 24 + 2 * bias
 
 
 def test_too_long_a_program(machine: SimulatedAccelerator) -> None:
