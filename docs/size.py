@@ -6,8 +6,8 @@ from collections import Counter
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-MOST = {"hw + sim + boards": 48_500 + 3_700, "tests": 24_000, "words by hand": 32_000 + 1_600}
-"""What these are to be at most; 3,700 lines and 1,600 words for the accelerator, its board, its page, and proofs of all
+MOST = {"hw + sim + boards": 48_500 + 3_750, "tests": 24_000, "words by hand": 32_000 + 1_600}
+"""What these are to be at most; 3,750 lines and 1,600 words for the accelerator, its board, its page, and proofs of all
 forms."""
 
 _RECORD = re.compile(r"<!-- record -->.*?<!-- end of record -->|<!-- [^>]*-->", re.DOTALL)

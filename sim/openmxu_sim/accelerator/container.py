@@ -58,11 +58,18 @@ def write_network(network: CompiledNetwork) -> bytes:
     return kept.getvalue()
 
 
+_DEEPEST = 100
+"""Most brackets that are open at once: json recurses, and what Python does at its limit is not certain."""
+
+
 def read_network(path: Path) -> CompiledNetwork:
     """Read a ``.mxa`` file; a :exc:`ValueError` says what is wrong with it, or with its program."""
     try:
         arrays = read_arrays(path, "MODEL")
-        facts = json.loads(arrays["facts"].tobytes())
+        text = arrays["facts"]
+        if (np.isin(text, list(b"[{")) * 1 - np.isin(text, list(b"]}"))).cumsum().max(initial=0) > _DEEPEST:
+            raise ValueError(f"facts must be nested at most {_DEEPEST} deep")
+        facts = json.loads(text.tobytes())
         config = AcceleratorConfig(**facts["config"])
         program = [Command.of_words(words.tolist()) for words in _checked(arrays, "program", np.uint32, 16)]
         weights = _checked(arrays, "weights", np.uint16, config.size)
@@ -78,7 +85,7 @@ def read_network(path: Path) -> CompiledNetwork:
             raise ValueError("a picture is not in the scratchpad or the memory")
         check_program(config, program)
         check_waits(program)
-    except (LookupError, TypeError, AttributeError, ValueError, OverflowError, RecursionError) as error:
+    except (LookupError, TypeError, AttributeError, ValueError, OverflowError) as error:
         raise ValueError(f"MODEL must be a network that openmxu compile wrote, not {path}: {error}") from None
     lowered = Lowered(config, program, weights, pictures, layers, memory, alternative)
     return CompiledNetwork(lowered, **names, host=arrays["host"].tobytes(), flat=bool(facts["flat"]))
