@@ -74,8 +74,7 @@ def play_picture(host: Host, network: CompiledNetwork, memories: Memories, *, wh
 
 def _span(lowered: Lowered, name: str) -> range:
     """Rows from the first pixel of a picture to its last."""
-    picture = lowered.pictures[name]
-    rows = picture.rows(-(-picture.channels // lowered.config.size))
+    rows = lowered.pictures[name].rows(lowered.config.size)
     return range(int(rows.min()), int(rows.max()) + 1)
 
 

@@ -163,10 +163,11 @@ def _problems(config: AcceleratorConfig, command: Command, left: int) -> Iterato
 
 def _problems_of_matmul(config: AcceleratorConfig, command: Command, left: int) -> Iterator[str]:
     values, tile = command.values, rows_of_tile(command)
-    fed, end = rows_fed(command), values["weights"] + weights_of(command, config.size)
+    end = values["weights"] + weights_of(command, config.size)
     if tile > config.depth:
         yield f"x times y must be at most {config.depth}, not {tile}"
     if exchanges(command):
+        fed = rows_fed(command)
         if not 0 <= fed.min() <= fed.max() < config.weights:
             yield f"weights read must be from 0 to {config.weights - 1}, not from {fed.min()} to {fed.max()}"
         if values["add"] or not values["emit"] or command.levels["n"].trips > 1:

@@ -4,6 +4,7 @@ import io
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -66,10 +67,11 @@ def read_network(path: Path) -> CompiledNetwork:
     """Read a ``.mxa`` file; a :exc:`ValueError` says what is wrong with it, or with its program."""
     try:
         arrays = read_arrays(path, "MODEL")
-        text = arrays["facts"]
-        if (np.isin(text, list(b"[{")) * 1 - np.isin(text, list(b"]}"))).cumsum().max(initial=0) > _DEEPEST:
+        text = arrays["facts"].tobytes()
+        depths = accumulate((byte in b"[{") - (byte in b"]}") for byte in text)
+        if max(depths, default=0) > _DEEPEST:
             raise ValueError(f"facts must be nested at most {_DEEPEST} deep")
-        facts = json.loads(text.tobytes())
+        facts = json.loads(text)
         config = AcceleratorConfig(**facts["config"])
         program = [Command.of_words(words.tolist()) for words in _checked(arrays, "program", np.uint32, 16)]
         weights = _checked(arrays, "weights", np.uint16, config.size)

@@ -6,6 +6,8 @@ A sum starts from the bias, from the sums of the command before, or with its fir
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import reduce
+from itertools import starmap
 
 import numpy as np
 import numpy.typing as npt
@@ -149,11 +151,8 @@ def _multiply_exchanged(command: Command, memories: Memories) -> None:
     vectors = memories.scratchpad[rows_read(command)]
     if command.values["bias"]:
         vectors = np.concatenate([np.full((1, size), _ONE, np.uint16), vectors])
-    sums: Words | None = None
-    for rows, vector in zip(memories.weights[rows_fed(command)].reshape(-1, tile, size), vectors, strict=True):
-        product = _product(rows, vector[:, np.newaxis])
-        sums = product if sums is None else golden.add(sums, product)
-    assert sums is not None
+    tiles = memories.weights[rows_fed(command)].reshape(-1, tile, size)
+    sums = reduce(golden.add, starmap(_product, zip(tiles, vectors[..., np.newaxis], strict=True)))
     words = activated(golden.convert(sums[:, 0]).astype(np.uint16), command.values)
     memories.scratchpad[rows_written(command), np.arange(tile) % size] = words
 

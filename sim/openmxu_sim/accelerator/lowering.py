@@ -86,10 +86,11 @@ class Picture:
         """The row behind it."""
         return self.base + self.blocks(size) * self.plane
 
-    def rows(self, blocks: int) -> np.ndarray:
+    def rows(self, size: int) -> np.ndarray:
         """The rows of all pixels, (block, y, x)."""
         lines, pixels = np.arange(self.height) * self.pitch, np.arange(self.width)
-        return np.add.outer(np.add.outer(np.arange(blocks) * self.plane, lines), pixels) + self.row(0, 0)
+        planes = np.arange(self.blocks(size)) * self.plane
+        return np.add.outer(np.add.outer(planes, lines), pixels) + self.row(0, 0)
 
 
 @dataclass(frozen=True)
@@ -167,12 +168,12 @@ class Lowered:
         blocks = picture.blocks(size)
         padded = np.zeros((blocks * size, picture.height, picture.width), np.uint16)
         padded[: picture.channels] = golden.convert(golden.to_bits(values)).astype(np.uint16)
-        rows[picture.rows(blocks)] = padded.reshape(blocks, size, *padded.shape[1:]).transpose(0, 2, 3, 1)
+        rows[picture.rows(size)] = padded.reshape(blocks, size, *padded.shape[1:]).transpose(0, 2, 3, 1)
 
     def get(self, name: str, rows: Halves) -> Floats:
         """Read the results of a layer, (channels, y, x), from :meth:`rows`."""
         picture = self.pictures[name]
-        words = rows[picture.rows(picture.blocks(self.config.size))].transpose(0, 3, 1, 2)
+        words = rows[picture.rows(self.config.size)].transpose(0, 3, 1, 2)
         return golden.from_bits(words.reshape(-1, picture.height, picture.width)[: picture.channels], "bf16")
 
 
@@ -356,11 +357,11 @@ def _matmul(
     config: AcceleratorConfig, layer: Layer, pictures: Mapping[str, Picture], lines: range, outputs: range, at: int
 ) -> Command:
     source, target = pictures[layer.source], pictures[layer.name]
-    blocks = -(-source.channels // config.size) // layer.groups
+    blocks = source.blocks(config.size) // layer.groups
     tiles = blocks * math.prod(layer.kernel)
     bias = int(layer.bias is not None)
     first = _first(layer, source, target, lines)
-    columns = -(-target.channels // config.size)
+    columns = target.blocks(config.size)
     group = outputs.start * layer.groups // columns
     values = {
         "reads": first["reads"] + group * blocks * source.plane,
@@ -387,9 +388,8 @@ def _sum_of_two(
     """A block of outputs whose sums stay, and the other picture, times an identity, added to them."""
     source, target, other = pictures[layer.source], pictures[layer.name], pictures[layer.added]
     first = _matmul(config, layer, pictures, lines, range(n, n + 1), at)
-    outputs = -(-target.channels // config.size)
-    tiles = -(-source.channels // config.size) // layer.groups * math.prod(layer.kernel)
-    identity = at + outputs * (2 * first.values["bias"] + tiles * config.size)
+    tiles = source.blocks(config.size) // layer.groups * math.prod(layer.kernel)
+    identity = at + target.blocks(config.size) * (2 * first.values["bias"] + tiles * config.size)
     stays = dict.fromkeys(("emit", "relu", "clip", "high"), 0)
     values = {
         "reads": other.row(lines.start, 0) + n * other.plane,
@@ -402,19 +402,25 @@ def _sum_of_two(
     return [Command("matmul", {**first.values, **stays}, first.levels), Command("matmul", values, levels)]
 
 
-def _tiles(size: int, layer: Layer) -> list[Halves]:
-    """Rows of biases and weights of a layer in the order of use."""
+def _padded(size: int, layer: Layer) -> Halves:
+    """Weights in bf16, by blocks: (blocks of outputs, size, blocks of inputs, size, y, x)."""
     assert layer.weight is not None
     outputs, inputs, *_ = layer.weight.shape
     blocks, columns = -(-inputs // size), -(-outputs // size)
     # Rows without an operand have the weight -0, which changes no sum's sign.
     padded = np.full((columns * size, blocks * size, *layer.kernel), 0x8000, np.uint16)
     padded[:outputs, :inputs] = golden.convert(golden.to_bits(layer.weight)).astype(np.uint16)
-    tiles = padded.reshape(columns, size, blocks, size, *layer.kernel).transpose(0, 2, 4, 5, 3, 1)
+    return padded.reshape(columns, size, blocks, size, *layer.kernel)
+
+
+def _tiles(size: int, layer: Layer) -> list[Halves]:
+    """Rows of biases and weights of a layer in the order of use."""
+    tiles = _padded(size, layer).transpose(0, 2, 4, 5, 3, 1)
+    columns = len(tiles)
     rows = tiles[..., ::-1, :].reshape(columns, -1, size)  # the last row first
     if layer.bias is not None:
         words = np.zeros(columns * size, np.uint32)
-        words[:outputs] = golden.to_bits(layer.bias)
+        words[: len(layer.bias)] = golden.to_bits(layer.bias)
         halves = np.stack([words & 0xFFFF, words >> 16], axis=1).astype(np.uint16)
         rows = np.concatenate([halves.reshape(columns, size, 2).transpose(0, 2, 1), rows], axis=1)
     found = [rows.reshape(-1, size)]
@@ -428,8 +434,8 @@ def _tiles(size: int, layer: Layer) -> list[Halves]:
 def _exchanged(config: AcceleratorConfig, layer: Layer, source: Picture, target: Picture, at: int) -> list[Command]:
     """The commands of a layer with one pixel, whose weights flow by it, or none: it has no rows one behind another."""
     size, bias = config.size, int(layer.bias is not None)
-    tiles = -(-source.channels // size) * math.prod(layer.kernel) + bias
-    chunk, outputs = config.depth // size, -(-target.channels // size)
+    tiles = source.blocks(size) * math.prod(layer.kernel) + bias
+    chunk, outputs = config.depth // size, target.blocks(size)
     whole = (source.height, source.width) == layer.kernel and (target.height, target.width) == (1, 1)
     if layer.weight is None or layer.groups > 1 or layer.added or any(source.border) or not whole:
         return []
@@ -469,16 +475,13 @@ def _pieces(layer: Layer) -> Halves | None:
 
 def _flowing(size: int, layer: Layer, commands: Sequence[Command]) -> list[Halves]:
     """Rows of weights that flow by a vector: for each command and tile a row for each output."""
-    assert layer.weight is not None
-    outputs, inputs, *_ = layer.weight.shape
-    blocks, columns = -(-inputs // size), -(-outputs // size)
-    padded = np.full((columns * size, blocks * size, *layer.kernel), 0x8000, np.uint16)
-    padded[:outputs, :inputs] = golden.convert(golden.to_bits(layer.weight)).astype(np.uint16)
-    tiles = padded.reshape(columns * size, blocks, size, *layer.kernel).transpose(1, 3, 4, 0, 2)
-    tiles = tiles.reshape(-1, columns * size, size)
+    tiles = _padded(size, layer).transpose(2, 4, 5, 0, 1, 3)
+    tiles = tiles.reshape(-1, tiles.shape[3] * size, size)
     if layer.bias is not None:
-        rows = np.full((1, columns * size, size), 0x8000, np.uint16)
-        rows[0, :outputs, :3] = _pieces(layer)
+        rows = np.full((1, *tiles.shape[1:]), 0x8000, np.uint16)
+        pieces = _pieces(layer)
+        assert pieces is not None
+        rows[0, : len(pieces), :3] = pieces
         tiles = np.concatenate([rows, tiles])
     counts = np.cumsum([command.levels["y"].trips * size for command in commands])[:-1]
     return [chunk.reshape(-1, size) for chunk in np.split(tiles, counts, axis=1)]

@@ -147,18 +147,19 @@ def _table(network: "CompiledNetwork", ends: Sequence[int]) -> str:
     formula, products = (sum(getattr(layer, name) for layer in lowered.layers) for name in ("cycles", "products"))
     every = LayerReport("all", range(len(lowered.program)), formula, products)
     begins = [0, *ends[1:], *ends[-1:]] if len(ends) == len(lowered.program) else []
-    columns: dict[str, list[str]] = {name: [] for name in ("layer", "commands", "cycles by the formula", "useful")}
+    heads, rows = ["layer", "commands", "cycles by the formula", "useful"], []
+    heads += ["measured"] * bool(begins) + ["bytes moved"] * bool(lowered.memory)
     for layer in (*lowered.layers, every):
         first, last = layer.commands.start, layer.commands.stop
-        useful = f"{layer.products / cells / layer.cycles:.1%}"
-        cells_of_row = {
-            **dict(zip(columns, (layer.name, str(len(layer.commands)), f"{layer.cycles:,}", useful), strict=False)),
-            **({"measured": f"{begins[last] - begins[first]:,}"} if begins else {}),
-            **({"bytes moved": f"{bytes_moved(lowered.program[first:last]):,}"} if lowered.memory else {}),
-        }
-        for name, cell in cells_of_row.items():
-            columns.setdefault(name, []).append(cell)
-    text = table(list(columns), list(map(list, zip(*columns.values(), strict=True))))
+        row = [
+            layer.name,
+            str(len(layer.commands)),
+            f"{layer.cycles:,}",
+            f"{layer.products / cells / layer.cycles:.1%}",
+        ]
+        row += [f"{begins[last] - begins[first]:,}"] if begins else []
+        rows.append(row + [f"{bytes_moved(lowered.program[first:last]):,}"] * bool(lowered.memory))
+    text = table(heads, rows)
     if ends:
         text += f"\nMeasured: {ends[-1]:,} cycles, {products / cells / ends[-1]:.1%} of the array useful.\n"
     return text + f"\nload and store need {2 * lowered.memory:,} bytes of memory.\n" * bool(lowered.memory)

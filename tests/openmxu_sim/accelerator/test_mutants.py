@@ -46,7 +46,7 @@ def _check(machine: SimulatedAccelerator) -> None:
     machine.reset()
     test_simulation.test_cycles_of_a_command(machine)
     test_simulation.test_every_bit_of_a_bias(machine)
-    test_simulation.test_random_programs(600, machine)
+    test_simulation.test_random_programs(300, machine)
     for stop in test_simulation.STOPS:
         test_simulation.test_stops(*stop, machine)
     test_simulation.test_resets(20, machine)
