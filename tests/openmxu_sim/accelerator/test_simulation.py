@@ -24,6 +24,7 @@ from .programs import MACHINE, random_program, random_words, wild_program
 
 pytestmark = needs_compiler
 
+_RNG = np.random.default_rng
 _MOST = 20_000  # cycles; the programs here take some hundreds
 
 
@@ -96,6 +97,30 @@ def test_biases_of_many_tiles(config: AcceleratorConfig) -> None:
         run([first, program[1]], memories)
         assert machine.run(most=_MOST).tag == 0
         assert (machine.scratchpad() == memories.scratchpad).all()
+
+
+_BACK_AND_FORTH = """
+matmul reads=0 writes=32 weights=0 emit block={tiles}:1
+matmul reads=96 writes=40 weights=9 exchange bias emit x={size}:1 y=2:{size}:1 block=4:{size}
+matmul reads=1 writes=48 weights=3 bias emit relu x=2:1:1 kx={tiles}:1
+matmul reads=90 writes=50 weights=12 exchange emit x=5:1 block=3:5
+matmul reads=99 writes=52 weights=15 exchange emit x=2:1 block=2:2
+pool reads=0 writes=56 x=3:1:1
+matmul reads=2 writes=60 weights=5 emit x=3:1:1
+end tag=3
+"""
+
+
+@pytest.mark.parametrize("size", [1, 3, 4])
+def test_roles_go_back_and_forth(size: int) -> None:
+    """At once, as no command waits for another: rows and weights of the one before are still on their way."""
+    config = AcceleratorConfig(size=size, stages=1, depth=16, rows=64, weights=256)
+    machine = SimulatedAccelerator(config)
+    for tiles in range(1, 9):
+        program, memories = assemble(_BACK_AND_FORTH.format(size=size, tiles=tiles)), _memories(_RNG(tiles), config)
+        machine.write(program, memories)
+        assert [machine.run(most=_MOST).tag] == run(program, memories)
+        assert (machine.scratchpad() == memories.scratchpad).all(), tiles
 
 
 class _Stalling(wiring.Component):
