@@ -109,7 +109,7 @@ class Accelerator(wiring.Component):
             queue.i.payload.data.as_value().eq(rows),
             *(queue.i.payload[mark].eq(marks[mark]) for mark in ("first", "last", "add", "bias", "emit")),
             queue.i.valid.eq(feeder.o_valid & ~marks.pool),
-            fetch.i_drained.eq(~feeder.o_valid & ~queue.o.valid),
+            fetch.i_drained.eq(~(feeder.o_valid | weights.o_busy | weights.o.valid)),
             pool.i_row.eq(self.o_data),
             pool.i_first.eq(marks.first),
             pool.i_last.eq(marks.last),

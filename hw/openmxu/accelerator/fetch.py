@@ -60,7 +60,7 @@ class Fetch(wiring.Component):
     i_ready_weights : In(1)
         The reader of weights can.
     i_drained : In(1)
-        No row waits for the unit: needed where memories exchange roles, or roles go back.
+        Nothing is read, or stays where a memory shows it: needed where memories exchange roles, or roles go back.
     i_finished : In(1)
         A command is finished.
     i_stop : In(Stop)

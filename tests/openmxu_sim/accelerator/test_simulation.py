@@ -111,10 +111,10 @@ end tag=3
 """
 
 
-@pytest.mark.parametrize("size", [1, 3, 4])
-def test_roles_go_back_and_forth(size: int) -> None:
+@pytest.mark.parametrize(("size", "stages"), [(1, 1), (3, 1), (4, 1), (5, 4)])
+def test_roles_go_back_and_forth(size: int, stages: int) -> None:
     """At once, as no command waits for another: rows and weights of the one before are still on their way."""
-    config = AcceleratorConfig(size=size, stages=1, depth=16, rows=64, weights=256)
+    config = AcceleratorConfig(size=size, stages=stages, depth=16, rows=64, weights=256)
     machine = SimulatedAccelerator(config)
     for tiles in range(1, 9):
         program, memories = assemble(_BACK_AND_FORTH.format(size=size, tiles=tiles)), _memories(_RNG(tiles), config)
