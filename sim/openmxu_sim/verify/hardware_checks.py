@@ -169,13 +169,14 @@ def _find_paths(units: Sequence[str]) -> Outcome:
     return Outcome(FAILED if faults else HOLDS, f"{sum(map(len, paths.values()))} outputs", "; ".join(faults))
 
 
-# Rows, columns, stages, depth, longest tile, longest sum, seconds.
+# Rows, columns, stages, depth, terms if several, longest tile, longest sum, seconds.
 _EXPLORED = (
     (2, 2, 1, 2, 1, 2, 40),
     (3, 2, 1, 2, 1, 1, 6),
     (2, 3, 1, 2, 1, 1, 25),
     (2, 2, 3, 2, 1, 1, 20),
     (1, 1, 1, 2, 2, 2, 50),
+    (4, 1, 1, 2, 2, 1, 1, 3),
 )
 
 
@@ -193,6 +194,9 @@ _EXPLORED_WHEN_THOROUGH = (
     (2, 3, 1, 2, 1, 2, 150),
     (2, 3, 3, 2, 1, 1, 60),
     (3, 3, 1, 2, 1, 1, 30),
+    (2, 1, 1, 2, 2, 1, 2, 15),
+    (4, 1, 1, 2, 2, 1, 2, 30),
+    (4, 2, 1, 2, 2, 1, 1, 15),
 )
 
 

@@ -65,6 +65,7 @@ def _subjects() -> Iterator[Subject]:
             yield Subject(f"{family}, {mode}", Task(family, {"subnormals": mode}), everything=everything)
     arithmetic = ("*.adder", "*.multiply_add*", "converter_*")
     yield Subject("processing element", Task("pe"))
+    yield Subject("processing element of four terms", Task("pe_4_terms"))
     yield Subject("array", Task("array_4x4", {"rows": 3, "columns": 2, "stages": 3}), arithmetic)
     # Three columns: a mistake is in each of them, and an inversion that is made twice is none.
     unit = {"columns": 3, "stages": 3, "depth": 16, "subnormals": "ieee"}
