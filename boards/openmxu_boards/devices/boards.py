@@ -139,7 +139,7 @@ def _ulx3s(size: str, frequency: int, side: int, stages: int, *, quick: bool = F
         quick=quick,
         buffers=Buffers(weights=1024, activations=4096, results=1024),
         accelerator=AcceleratorConfig(size=4, stages=7) if size == "25F" else None,
-        accelerator_clock=66,
+        accelerator_clock=70,
     )
 
 

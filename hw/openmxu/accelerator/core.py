@@ -96,11 +96,9 @@ class Accelerator(wiring.Component):
         self._connect_host(m, fetch)
         self._split_command(m, fetch, weights, feeder, writer)
         rows = self._connect_memories(m, fetch, weights, feeder, writer)
-        # The unit decides late in a cycle whether it takes a row; the memories' reads need not wait for that.
-        m.submodules.tiles = tiles = Queue(mxu.weights.payload.shape())
+        # The unit decides late in a cycle whether it takes a row; the scratchpad's reads need not wait for that.
         m.submodules.queue = queue = Queue(mxu.activations.payload.shape())
-        wiring.connect(m, weights.o, tiles.i)
-        wiring.connect(m, tiles.o, mxu.weights)
+        wiring.connect(m, weights.o, mxu.weights)
         wiring.connect(m, queue.o, mxu.activations)
         marks = feeder.o_marks
         m.d.comb += [
@@ -109,7 +107,7 @@ class Accelerator(wiring.Component):
             queue.i.payload.data.as_value().eq(rows),
             *(queue.i.payload[mark].eq(marks[mark]) for mark in ("first", "last", "add", "bias", "emit")),
             queue.i.valid.eq(feeder.o_valid & ~marks.pool),
-            fetch.i_drained.eq(~(feeder.o_valid | weights.o_busy | weights.o.valid)),
+            fetch.i_drained.eq(~(feeder.o_valid | weights.o_busy | weights.o_shown)),
             pool.i_row.eq(self.o_data),
             pool.i_first.eq(marks.first),
             pool.i_last.eq(marks.last),

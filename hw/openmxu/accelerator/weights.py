@@ -21,6 +21,7 @@ from openmxu.spec.accelerator import AcceleratorConfig
 from openmxu.spec.commands import KINDS
 from openmxu.spec.formats import BF16, FP32
 from openmxu.unit.edge import WeightBeat
+from openmxu.unit.queue import Queue
 
 ADDRESS = KINDS["matmul"].fields["weights"].width
 """Bits of an address of weights."""
@@ -45,6 +46,13 @@ class WeightsCommand(data.StructLayout):
         super().__init__({"address": ADDRESS, "bias": 1, "trips": data.ArrayLayout(TRIPS, 4), "exchange": 1})
 
 
+class _Beat(data.StructLayout):
+    """A beat before its word is chosen: a row, or in an ``exchange`` the word in ``lane`` or 1, in all columns."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__({"row": size * BF16.width, "last": 1, "exchange": 1, "lane": size, "one": 1})
+
+
 def _rows_of_biases(command: Any) -> Value:
     return Mux(command.bias & ~command.exchange, 2, 0)
 
@@ -52,7 +60,7 @@ def _rows_of_biases(command: Any) -> Value:
 class WeightReader(wiring.Component):
     """The weights of a ``matmul``.
 
-    Latency: the first row is there three cycles after ``i_begin``. Throughput: a row in a cycle. Back-pressure: a row
+    Latency: the first row is there four cycles after ``i_begin``. Throughput: a row in a cycle. Back-pressure: a row
     waits for the unit; biases never do.
 
     Members
@@ -61,6 +69,8 @@ class WeightReader(wiring.Component):
     i_begin : In(1)
         Take the command; only while not ``o_busy``.
     o_busy : Out(1)
+    o_shown : Out(1)
+        ``i_row`` is not taken yet.
     o_address : Out(24)
         Row to read now, if ``o_read``.
     o_read : Out(1)
@@ -79,7 +89,7 @@ class WeightReader(wiring.Component):
             {
                 "i_command": In(WeightsCommand()),
                 "i_begin": In(1),
-                "o_busy": Out(1),
+                **dict.fromkeys(("o_busy", "o_shown"), Out(1)),
                 "o_address": Out(ADDRESS),
                 "o_read": Out(1),
                 "i_row": In(config.size * BF16.width),
@@ -94,19 +104,20 @@ class WeightReader(wiring.Component):
         """Walk the loops of tiles and rows; two rows of biases come first where a sum begins."""
         m = Module()
         m.submodules.loop = loop = Loop(5)  # rows of a tile, kx, ky, block, n
+        # The unit decides late in a cycle whether it takes a row; the memory's reads need not wait for that.
+        m.submodules.queue = queue = Queue(_Beat(self.config.size))
         command = Signal.like(self.i_command, reset_less=True)
-        begun = Signal()
+        begun, is_ones = Signal(), Signal()
         biases = Signal(2)  # rows of biases that come before the next tile
-        is_ones = Signal()
         starts = Signal()  # a tile
         with m.If(self.i_begin):
-            m.d.sync += [command.eq(self.i_command), self.o_busy.eq(1)]
-            m.d.sync += [biases.eq(_rows_of_biases(self.i_command)), starts.eq(1)]
+            m.d.sync += [command.eq(self.i_command), self.o_busy.eq(1), starts.eq(1)]
+            m.d.sync += biases.eq(_rows_of_biases(self.i_command))
             m.d.sync += is_ones.eq(self.i_command.bias & self.i_command.exchange)
         m.d.sync += begun.eq(self.i_begin)
         trips = [self.config.size, *command.trips]
         m.d.comb += [loop.i_begin.eq(begun), *(loop.i_levels[at].trips.eq(count) for at, count in enumerate(trips))]
-        last, waits = loop.o_last, self.o.valid & ~self.o.ready
+        last, waits = loop.o_last, self.o_shown & ~queue.i.ready
         walking = self.o_busy & ~begun
         has_row, goes = Signal(), Signal()
         most = Mux(command.exchange, self.config.rows, self.config.weights)
@@ -127,42 +138,44 @@ class WeightReader(wiring.Component):
             m.d.sync += [starts.eq(last[0]), is_ones.eq(is_ones & ~last[0])]
             with m.If(last[:4].all()):
                 m.d.sync += [biases.eq(_rows_of_biases(command)), self.o_busy.eq(~last[4])]
-        self._give(m, biases, goes, last[0], waits)
-        with m.If(command.exchange):
-            m.d.comb += self.o.payload.data.as_value().eq(self._column(m, is_ones, loop.i_next, waits))
+        self._show(m, queue.i, command, loop, is_ones)
+        self._give_biases(m, biases, goes, waits)
+        self._give(m, queue.o)
         return m
 
-    def _column(self, m: Module, is_ones: Value, goes: Value, waits: Value) -> Value:
-        """Return the row's word for this row of the array, in all columns; it is chosen as the row is read."""
-        size = self.config.size
-        following, word = Signal(size, init=1 << size - 1), Signal(size)
-        one = Signal()
-        with m.If(goes):
-            m.d.sync += following.eq(following.rotate_right(1))
-        with m.If(~waits):
-            m.d.sync += [word.eq(following), one.eq(is_ones)]
-        chosen = [
-            self.i_row.word_select(index, BF16.width) & word[index].replicate(BF16.width) for index in range(size)
-        ]
-        return Mux(one, _ONE, reduce(or_, chosen)).replicate(size)
+    def _show(self, m: Module, beats: Any, command: Any, loop: Loop, is_ones: Value) -> None:
+        """Give the queue what was read a cycle ago, with its marks."""
+        lane = Signal(self.config.size, init=1 << self.config.size - 1)  # of the next row of the array
+        with m.If(loop.i_next):
+            m.d.sync += lane.eq(lane.rotate_right(1))
+        beat = beats.payload
+        m.d.comb += [beat.row.eq(self.i_row), beat.exchange.eq(command.exchange), beats.valid.eq(self.o_shown)]
+        with m.If(~self.o_shown | beats.ready):
+            m.d.sync += [beat.last.eq(loop.o_last[0]), beat.lane.eq(lane), beat.one.eq(is_ones)]
+            m.d.sync += self.o_shown.eq(loop.i_next)
 
-    def _give(self, m: Module, biases: Signal, goes: Signal, ends: Signal, waits: Signal) -> None:
-        """Give what was read a cycle ago: a row of weights, or half of the biases."""
+    def _give(self, m: Module, beats: Any) -> None:
+        """Give the rows; their words are chosen behind the queue, far from the memories."""
+        size, beat = self.config.size, beats.payload
+        chosen = [
+            beat.row.word_select(index, BF16.width) & beat.lane[index].replicate(BF16.width) for index in range(size)
+        ]
+        words = Mux(beat.one, _ONE, reduce(or_, chosen)).replicate(size)
+        m.d.comb += [
+            self.o.payload.data.as_value().eq(Mux(beat.exchange, words, beat.row)),
+            self.o.payload.last.eq(beat.last),
+            self.o.valid.eq(beats.valid),
+            beats.ready.eq(self.o.ready),
+        ]
+
+    def _give_biases(self, m: Module, biases: Signal, goes: Signal, waits: Value) -> None:
+        """Give what was read a cycle ago, if it is a half of the biases."""
         size = self.config.size
         low = Signal(size * BF16.width, reset_less=True)
         is_low, is_high = Signal(), Signal()
         with m.If(~waits):
-            m.d.sync += [
-                self.o.valid.eq(goes & (biases == 0)),
-                self.o.payload.last.eq(ends),
-                is_low.eq(goes & (biases == 2)),
-                is_high.eq(goes & (biases == 1)),
-            ]
+            m.d.sync += [is_low.eq(goes & (biases == 2)), is_high.eq(goes & (biases == 1))]
         with m.If(is_low):
             m.d.sync += low.eq(self.i_row)
         words = [Cat(half.word_select(index, BF16.width) for half in (low, self.i_row)) for index in range(size)]
-        m.d.comb += [
-            self.o.payload.data.as_value().eq(self.i_row),
-            self.o_biases.eq(Cat(words)),
-            self.o_bias_write.eq(is_high & ~waits),
-        ]
+        m.d.comb += [self.o_biases.eq(Cat(words)), self.o_bias_write.eq(is_high & ~waits)]
