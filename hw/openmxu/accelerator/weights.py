@@ -139,7 +139,7 @@ class WeightReader(wiring.Component):
             with m.If(last[:4].all()):
                 m.d.sync += [biases.eq(_rows_of_biases(command)), self.o_busy.eq(~last[4])]
         self._show(m, queue.i, command, loop, is_ones)
-        self._give_biases(m, biases, goes, waits)
+        self._give_biases(m, goes & (biases == 1))
         self._give(m, queue.o)
         return m
 
@@ -168,14 +168,10 @@ class WeightReader(wiring.Component):
             beats.ready.eq(self.o.ready),
         ]
 
-    def _give_biases(self, m: Module, biases: Signal, goes: Signal, waits: Value) -> None:
-        """Give what was read a cycle ago, if it is a half of the biases."""
+    def _give_biases(self, m: Module, reads_high: Value) -> None:
+        """Give both halves a cycle after the high one is read, which directly follows the low one."""
         size = self.config.size
         low = Signal(size * BF16.width, reset_less=True)
-        is_low, is_high = Signal(), Signal()
-        with m.If(~waits):
-            m.d.sync += [is_low.eq(goes & (biases == 2)), is_high.eq(goes & (biases == 1))]
-        with m.If(is_low):
-            m.d.sync += low.eq(self.i_row)
+        m.d.sync += [low.eq(self.i_row), self.o_bias_write.eq(reads_high)]
         words = [Cat(half.word_select(index, BF16.width) for half in (low, self.i_row)) for index in range(size)]
-        m.d.comb += [self.o_biases.eq(Cat(words)), self.o_bias_write.eq(is_high & ~waits)]
+        m.d.comb += self.o_biases.eq(Cat(words))

@@ -3,6 +3,7 @@
 import ctypes
 from collections import namedtuple
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from itertools import product
 from typing import NamedTuple
 
@@ -74,6 +75,7 @@ class _Case(NamedTuple):
     words: Sequence[Sequence[int]]
     wrong: int = -1  # a command that is to be refused
     why: Stop = Stop.NONE
+    at: int = 0  # the address of the first word
 
 
 def compiled(rtlil: str, top: str) -> ctypes.CDLL:
@@ -135,7 +137,7 @@ def _choices(case: _Case, now: _Progress, number: int) -> Iterator[_Inputs]:
     """All that may come in a cycle; first what leads to the end soonest. Of stops and starts one, by the number."""
     more = now.begun < len(case.program)
     start = int(now.phase == "stopped" or (now.phase == "idle" and more))
-    program = now.begun * WORDS * more
+    program = case.at + now.begun * WORDS * more
     finishes = (1, 0) if now.unfinished else (0,)
     readies = ((1, 1, 1), (0, 0, 0)) if now.phase == "stopped" else product((1, 0), repeat=3)
     for ready, finished in product(readies, finishes):
@@ -187,8 +189,8 @@ def explore(library: ctypes.CDLL, case: _Case) -> int:
 
 
 def _word(case: _Case, address: int) -> int:
-    command, word = divmod(address, WORDS)
-    return case.words[command][word] if command < len(case.words) else 0
+    command, word = divmod(address - case.at, WORDS)
+    return case.words[command][word] if 0 <= command < len(case.words) else 0
 
 
 def _outcomes(library: ctypes.CDLL, case: _Case, state: State, choices: Sequence[_Inputs], first: State) -> list[State]:
@@ -234,7 +236,7 @@ def drawn(seed: int) -> _Case:
         lines += str(rng.choice(texts)).split("|")
         lines[-1] += f" {wait}"
     case = _assembled([*lines, "end tag=9"])
-    case = case._replace(words=[_filled(rng, words) for words in case.words])
+    case = case._replace(words=[_filled(rng, words) for words in case.words], at=seed % WORDS)
     if seed % 2:
         return case
     wrong, why = int(rng.integers(6)), Stop(int(rng.integers(Stop.COMMAND, Stop.SUMS + 1)))
@@ -250,6 +252,19 @@ def drawn(seed: int) -> _Case:
         word, value = ((0, int(rng.choice([0, 6, 8, 10, 11, 15]))), (5, 0), (14, 1 << int(rng.integers(32))))[seed % 3]
         words[wrong][word] = value
     return case._replace(words=words, wrong=wrong, why=why)
+
+
+def damaged() -> Iterator[_Case]:
+    """Commands with one bit that none of their kind has."""
+    for text, word, bit in product(("pool", "matmul emit", "end"), range(WORDS), range(32)):
+        case = _assembled([text, "end"])
+        words = [*case.words[0]]
+        words[word] ^= 1 << bit
+        with suppress(ValueError):
+            Command.of_words(words)
+            continue
+        if words[0] & 15 == case.words[0][0] & 15 and not case.words[0][word] >> bit & 1:
+            yield case._replace(words=[words, case.words[1]], wrong=0, why=Stop.COMMAND)
 
 
 def _filled(rng: np.random.Generator, words: Sequence[int]) -> Sequence[int]:
@@ -276,3 +291,5 @@ def test_every_interleaving(count: int) -> None:
     library = compiled(to_rtlil(Fetch(CONFIG), name="fetch"), "fetch")
     states = [explore(library, drawn(seed)) for seed in range(count)]
     assert sum(states) > 2000 * count
+    for case in damaged():
+        explore(library, case)

@@ -15,7 +15,7 @@ from openmxu.yosys.mutation import Mutants, mutants
 from openmxu_sim.accelerator.simulation import SimulatedAccelerator
 
 from ...conftest import needs_compiler, thorough
-from ...openmxu.accelerator.test_fetch import compiled, explore
+from ...openmxu.accelerator.test_fetch import compiled, damaged, explore
 from ...openmxu.accelerator.test_fetch import drawn as drawn_program
 from . import test_simulation
 from .programs import MACHINE
@@ -38,7 +38,9 @@ write_rtlil /job/result
 def _mutants(count: int, *parts: str) -> Mutants:
     machine = Accelerator(MACHINE)
     modules = [line[8:] for line in to_rtlil(machine).splitlines() if line.startswith("module \\")]
-    return mutants(machine, count, 1, without=[name for name in modules if name.partition(".")[2] not in parts])
+    drawn = mutants(machine, count, 1, without=[name for name in modules if name.partition(".")[2] not in parts])
+    # The simulation has one clock.
+    return replace(drawn, mistakes=tuple(line for line in drawn.mistakes if "-port CLK " not in line))
 
 
 def _check(machine: SimulatedAccelerator) -> None:
@@ -73,10 +75,11 @@ def test_mistakes_of_fetch(count: int, programs: int) -> None:
     library = compiled(yosys.produce(f"{drawn.script}{_SIMPLER}", drawn.rtlil), "accelerator.fetch")
     chosen = ctypes.c_uint32.in_dll(library, "mutant")
     unseen = []
-    for chosen.value in range(count + 1):
+    cases = [*map(drawn_program, range(programs)), *damaged()]
+    for chosen.value in range(len(drawn.mistakes) + 1):
         with suppress(AssertionError):
-            for seed in range(programs):
-                explore(library, drawn_program(seed))
+            for case in cases:
+                explore(library, case)
             unseen.append(chosen.value)
     assert unseen[0] == 0, "the design itself is refused"
     assert len(_open(drawn, unseen[1:])) <= count // 10
@@ -89,7 +92,7 @@ def test_mistakes_of_engines(count: int) -> None:
     rtlil = yosys.produce(f"{drawn.script}{_SIMPLER}", drawn.rtlil)
     machine = SimulatedAccelerator(MACHINE, change=lambda _: rtlil)
     unseen = []
-    for number in range(count + 1):
+    for number in range(len(drawn.mistakes) + 1):
         machine._library.machine_choose(machine._machine, number)
         with suppress(AssertionError):
             _check(machine)

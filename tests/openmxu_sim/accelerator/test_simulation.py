@@ -183,6 +183,9 @@ def test_missing_waits_are_seen(machine: SimulatedAccelerator) -> None:
 _POOL = "pool reads=0 writes=40\n"
 
 
+_ADDRESSES = {"reads": (Stop.READ, 16), "writes": (Stop.WRITE, 16), "weights": (Stop.WEIGHTS, 24)}
+
+
 STOPS = [
     ("load rows=0 valid=1 address=0\nend", Stop.ENGINE, 0),
     (f"{_POOL}matmul reads=0 writes=40 weights=0 add emit\nend", Stop.SUMS, 1),
@@ -205,6 +208,11 @@ STOPS = [
         (f"matmul reads=0 writes=40 weights=0 emit {level}={1 + (1 << bit)}:0\nend", Stop.WEIGHTS, 0)
         for level in ("kx", "ky", "block", "n")
         for bit in (6, 8, 10, 11)
+    ),
+    *(
+        (f"matmul emit {' '.join(f'{name}={(name == field) << bit}' for name in _ADDRESSES)}\nend", stop, 0)
+        for field, (stop, width) in _ADDRESSES.items()
+        for bit in range(6, width)
     ),
 ]
 
