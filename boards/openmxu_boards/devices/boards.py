@@ -214,7 +214,8 @@ BOARDS: dict[str, Board] = {
             "Tang Nano 20K",
             "GW2AR-18C",
             81_000_000,
-            # A flip-flop takes the LUT beside it unless that feeds it: in six stages nextpnr finds no places for 4x4.
+            # A flip-flop takes the LUT beside it unless that feeds it: in six stages nextpnr finds no places for 4x4,
+            # in four none for an accelerator.
             MxuConfig(rows=4, columns=4, stages=4, source=BF16, depth=16),
             platform=("openmxu_boards.devices.platforms", "TangNano20kPlatform"),
             leds=_THREE,
