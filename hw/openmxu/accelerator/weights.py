@@ -4,8 +4,8 @@
 
     for each n    low halves of the biases ─▶ [ low ] ─┐
                   high halves ─────────────────────────┴─▶ o_biases, o_bias_write
-                  N rows for each tile ──────────────────▶ the unit's weights, the last of a tile marked
-    in an exchange    a row of the scratchpad, N times ───▶ all words as the row's word N-1, N-2, ... 0
+                  N rows for each tile ───────────────▶ [ queue ] ─▶ the unit's weights, the last of a tile marked
+    in an exchange    a row of the scratchpad, N times ─▶ [ queue ] ─▶ all words as the row's word N-1, N-2, ... 0
 """
 
 from functools import reduce

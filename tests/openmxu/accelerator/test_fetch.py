@@ -189,8 +189,8 @@ def explore(library: ctypes.CDLL, case: _Case) -> int:
 
 
 def _word(case: _Case, address: int) -> int:
-    command, word = divmod(address - case.at, WORDS)
-    return case.words[command][word] if 0 <= command < len(case.words) else 0
+    command, word = divmod((address - case.at) % CONFIG.program, WORDS)
+    return case.words[command][word] if command < len(case.words) else 0
 
 
 def _outcomes(library: ctypes.CDLL, case: _Case, state: State, choices: Sequence[_Inputs], first: State) -> list[State]:
