@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from inspect import signature
 from typing import Any
 
+from openmxu.accelerator.bus.attached import BusAccelerator
 from openmxu.arith import (
     Adder,
     Converter,
@@ -15,6 +16,7 @@ from openmxu.arith import (
     Splitter,
     Streamed,
 )
+from openmxu.spec.accelerator import MOST_ROWS, MOST_WEIGHTS, AcceleratorConfig, rows_of_bytes
 from openmxu.spec.config import MxuConfig
 from openmxu.spec.formats import FloatFormat
 from openmxu.unit.array import SystolicArray
@@ -141,6 +143,28 @@ def _mxu(
     return AxiMxu(axi_config(config)) if bus == "axi" else Mxu(config)
 
 
+def _accelerator(
+    *,
+    rows: int = 4,
+    columns: int = 4,
+    stages: int = 4,
+    depth: int = 256,
+    scratchpad: str = "64K",
+    weights: str = "64K",
+    program: int = 4096,
+    beat: int = 64,
+    bus: str = "axi",
+) -> BusAccelerator:
+    if columns != rows:
+        raise ValueError(f"columns must be rows={rows} in an accelerator, not {columns}")
+    AcceleratorConfig(rows, stages, depth, program=program, beat=beat)  # before sizes are in rows
+    sizes = (
+        rows_of_bytes(scratchpad, "scratchpad", rows, MOST_ROWS),
+        rows_of_bytes(weights, "weights", rows, MOST_WEIGHTS),
+    )
+    return BusAccelerator(AcceleratorConfig(rows, stages, depth, *sizes, program, beat), bus)
+
+
 FAMILIES: dict[str, Callable[..., Any]] = {
     "product": _product,
     "multiplier": _multiplier,
@@ -155,6 +179,7 @@ FAMILIES: dict[str, Callable[..., Any]] = {
     "pe": _pe,
     "array": _array,
     "mxu": _mxu,
+    "accelerator": _accelerator,
 }
 """Functions that make a component of each kind, with its default parameters."""
 
@@ -195,7 +220,7 @@ class Design:
     @property
     def cells(self) -> int:
         """Processing elements in it; R·C / terms of an array or a unit, 1 of a processing element, else 0."""
-        domain = self.domain
+        domain = {"terms": 1, **self.domain}
         return domain["rows"] * domain["columns"] // domain["terms"] if "rows" in domain else int(self.family == "pe")
 
 
@@ -265,6 +290,12 @@ CATALOG: dict[str, Design] = {
 }
 """The named designs, small ones first."""
 
+ACCELERATOR = Design("accelerator", "accelerator", "accelerator, 4 x 4, on AXI4 or Wishbone")
+"""A system around a unit. It is exported, but not measured: most of it are memories."""
+
+EXPORTED = {**CATALOG, ACCELERATOR.name: ACCELERATOR}
+"""Designs that can be written as Verilog."""
+
 
 def build(name: str, **overrides: Any) -> Any:
     """A new component of the design called ``name``; see :meth:`Design.build`.
@@ -279,6 +310,6 @@ def build(name: str, **overrides: Any) -> Any:
     TypeError, ValueError
         There is no such design or parameter, or its value is outside the domain.
     """
-    if name not in CATALOG:
-        raise ValueError(f"design must be one of {', '.join(CATALOG)}, not {name!r}")
-    return CATALOG[name].build(**overrides)
+    if name not in EXPORTED:
+        raise ValueError(f"design must be one of {', '.join(EXPORTED)}, not {name!r}")
+    return EXPORTED[name].build(**overrides)

@@ -93,7 +93,7 @@ def _load(host: Host, program: Sequence[Instruction], memories: Memories) -> Non
     if sizes.size != config.size or sizes.rows > config.rows or sizes.weights > config.weights:
         raise ValueError(f"the network must be compiled for {_sizes(config)}, not {_sizes(sizes)}")
     check_program(config, program)
-    check_waits(program)
+    check_waits(config, program)
     _write(host, memories.weights, range(sizes.weights), weights=True)
     _write(host, memories.scratchpad, range(sizes.rows))
     words = [word for command in program for word in command.words]
@@ -150,7 +150,7 @@ def check_network(host: Host, count: int) -> tuple[int, int]:
     """Run a program on any words, so many times; the words of the scratchpad that are wrong, and all."""
     config, wrong = accelerator_of(host), 0
     config = replace(config, rows=min(config.rows, 128), weights=min(config.weights, 128))
-    program = with_waits(assemble(_PROGRAM))
+    program = with_waits(config, assemble(_PROGRAM))
     for seed in range(count):
         rng = np.random.default_rng(seed)
         sizes = (config.weights, config.size), (config.rows, config.size)

@@ -12,6 +12,7 @@
         └───────────────────────────────────────────────────────────┘
 
 Memories have one port for reading and one for writing, a row in a cycle. While no program runs, they are the host's.
+With a bus, a loader and a storer share the scratchpad with the unit, which goes before.
 """
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
@@ -22,7 +23,12 @@ from amaranth.lib.wiring import In, Out
 from openmxu.accelerator.errors import Stop
 from openmxu.accelerator.feeder import Feeder
 from openmxu.accelerator.fetch import INDEX, Fetch
+from openmxu.accelerator.movers.loader import Loader
+from openmxu.accelerator.movers.port import BusPort
+from openmxu.accelerator.movers.storer import Storer
+from openmxu.accelerator.movers.walk import WORD
 from openmxu.accelerator.pool import Pool
+from openmxu.accelerator.scratchpad import Scratchpad
 from openmxu.accelerator.weights import WeightReader
 from openmxu.accelerator.writer import Writer
 from openmxu.spec.accelerator import AcceleratorConfig
@@ -33,9 +39,12 @@ from openmxu.unit.queue import Queue
 
 MEMORIES = ("program", "weights", "scratchpad")
 
+_PATIENCE = 16
+"""Bits of the cycles in which nothing moves, until a program stops."""
+
 
 class Accelerator(wiring.Component):
-    """Runs programs of :mod:`openmxu.spec.commands` from memories on chip; ``load`` and ``store`` stop it.
+    """Runs programs of :mod:`openmxu.spec.commands`; without a bus ``load`` and ``store`` stop it.
 
     Cycles: a ``matmul`` of T tiles of m rows takes ``T · max(m, shortest_tile)`` cycles, if its weights are read
     meanwhile. A command that waits for another one begins ``config.unit.latency`` + 6 cycles after its last row.
@@ -59,6 +68,14 @@ class Accelerator(wiring.Component):
     i_data : In(the widest row)
     o_data : Out(size · 16)
         The row of the scratchpad at ``i_address`` of the cycle before; only while not ``o_running``.
+    bus : Out(BusPort)
+        With a bus, as those that follow.
+    i_halt : In(1)
+        Stop now.
+    i_window : In(32)
+        Words of the window of the bus, at most 2^31; outside it nothing is read or written.
+    o_quiet : Out(1)
+        Nothing is asked of the bus that it has not answered.
     """
 
     def __init__(self, config: AcceleratorConfig) -> None:
@@ -75,6 +92,8 @@ class Accelerator(wiring.Component):
                 "i_address": In(KINDS["matmul"].fields["weights"].width),
                 "i_data": In(max(row, 32)),
                 "o_data": Out(row),
+                **({"bus": Out(BusPort(config)), "i_window": In(WORD)} if config.beat else {}),
+                **({"i_halt": In(1), "o_quiet": Out(1)} if config.beat else {}),
             }
         )
 
@@ -93,9 +112,12 @@ class Accelerator(wiring.Component):
         m.submodules.mxu = mxu = Mxu(config.unit, biased=True)
         m.submodules.pool = pool = Pool(config)
         m.submodules.writer = writer = Writer(config)
+        m.submodules.scratchpad = scratchpad = Scratchpad(config)
+        loader = self._connect_movers(m, fetch, scratchpad) if config.beat else None
         self._connect_host(m, fetch)
         self._split_command(m, fetch, weights, feeder, writer)
-        rows = self._connect_memories(m, fetch, weights, feeder, writer)
+        self._connect_scratchpad(m, scratchpad, fetch, weights, feeder, writer)
+        rows = self._connect_memories(m, scratchpad, fetch, weights, feeder, loader)
         # The unit decides late in a cycle whether it takes a row; the scratchpad's reads need not wait for that.
         m.submodules.queue = queue = Queue(mxu.activations.payload.shape())
         wiring.connect(m, weights.o, mxu.weights)
@@ -167,6 +189,8 @@ class Accelerator(wiring.Component):
         ):
             with m.If(seen):
                 m.d.comb += fetch.i_stop.eq(stop)
+                if self.config.beat:
+                    m.d.comb += Cat(fetch.i_stop_load, fetch.i_stop_store).eq(0)
 
     def _split_loops(self, m: Module, fetch: Fetch, weights: WeightReader, feeder: Feeder, writer: Writer) -> None:
         """Give each engine its levels: a matmul's names of them, or a pool's."""
@@ -186,31 +210,123 @@ class Accelerator(wiring.Component):
             level = writer.i_command.levels[index]
             m.d.comb += [level.trips.eq(Mux(is_pool, written[1], written[0])), level.step.eq(fetch.field(place))]
 
-    def _connect_memories(
-        self, m: Module, fetch: Fetch, weights: WeightReader, feeder: Feeder, writer: Writer
-    ) -> Value:
-        """Make the memories, one for each lane, and return the row that the feeder has read."""
-        config, host, exchanged = self.config, ~self.o_running, fetch.o_exchanged
-        program, _ = self._memory(m, "program", 0, 32, config.program)
-        m.d.comb += [program.addr.eq(fetch.o_address), fetch.i_word.eq(program.data)]
-        rows, tiles = [], []
-        for lane in range(config.size):
-            row, write = self._memory(m, "scratchpad", lane, BF16.width, config.rows)
-            weight, _ = self._memory(m, "weights", lane, BF16.width, config.weights)
+    def _connect_scratchpad(
+        self, m: Module, scratchpad: Scratchpad, fetch: Fetch, weights: WeightReader, feeder: Feeder, writer: Writer
+    ) -> None:
+        """Give the scratchpad to the host, or to the engine that reads it, and to the writer."""
+        host, exchanged = ~self.o_running, fetch.o_exchanged
+        m.d.comb += [
+            scratchpad.i_row.eq(Mux(host, self.i_address, Mux(exchanged, weights.o_address, feeder.o_address))),
+            scratchpad.i_read.eq(Mux(exchanged, weights.o_read, feeder.o_read) | host),
+            scratchpad.i_holds.eq(Mux(exchanged, weights.o_busy | weights.o_shown, feeder.o_valid & ~feeder.i_ready)),
+            self.o_data.eq(scratchpad.o_data),
+            scratchpad.i_written.eq(self.i_address),
+            scratchpad.i_data.eq(self.i_data),
+            scratchpad.i_write.eq(self._writes("scratchpad").replicate(self.config.size)),
+        ]
+        with m.If(writer.o_write):
             m.d.comb += [
-                row.addr.eq(Mux(host, self.i_address, Mux(exchanged, weights.o_address, feeder.o_address))),
-                row.en.eq(Mux(exchanged, weights.o_read, feeder.o_read) | host),
+                scratchpad.i_written.eq(writer.o_row),
+                scratchpad.i_data.eq(writer.o_data),
+                scratchpad.i_write.eq(writer.o_lanes),
+            ]
+
+    def _connect_movers(self, m: Module, fetch: Fetch, scratchpad: Scratchpad) -> Loader:
+        """Give the movers their commands, rows and bus, and return the one that writes weights, too."""
+        m.submodules.loader = loader = Loader(self.config)
+        m.submodules.storer = storer = Storer(self.config)
+        self._begin_mover(m, fetch, "load", loader)
+        self._begin_mover(m, fetch, "store", storer)
+        wiring.connect(m, wiring.flipped(self.bus.reads), loader.requests)
+        wiring.connect(m, wiring.flipped(self.bus.writes), storer.requests)
+        wiring.connect(m, wiring.flipped(self.bus.written), storer.beats)
+        m.d.comb += [
+            loader.i_command.into_weights.eq(fetch.field(KINDS["load"].fields["into_weights"])),
+            scratchpad.i_load.eq(loader.o_write & ~loader.o_into_weights),
+            scratchpad.i_load_row.eq(loader.o_row),
+            scratchpad.i_load_data.eq(loader.o_data),
+            loader.i_taken.eq(scratchpad.o_loaded | (loader.o_write & loader.o_into_weights)),
+            scratchpad.i_store.eq(storer.o_read),
+            scratchpad.i_store_row.eq(storer.o_row),
+            storer.i_granted.eq(scratchpad.o_stored),
+            storer.i_data.eq(scratchpad.o_store_data),
+            storer.i_quiet.eq(self.bus.quiet),
+            self.o_quiet.eq(loader.o_quiet & storer.o_quiet),
+            loader.i_beat.eq(self.bus.read),
+        ]
+        self._watch_movers(m, fetch, loader, storer)
+        return loader
+
+    def _begin_mover(self, m: Module, fetch: Fetch, name: str, mover: Loader | Storer) -> None:
+        """Give a mover its part of the command that begins."""
+        kind, command = KINDS[name], mover.i_command
+        m.d.comb += [
+            *(command[field].eq(fetch.field(kind.fields[field])) for field in ("rows", "valid", "address")),
+            mover.i_begin.eq(getattr(fetch, f"o_begin_{name}")),
+            mover.i_window.eq(self.i_window),
+            mover.i_stop.eq(fetch.o_stop != Stop.NONE),
+            getattr(fetch, f"i_ready_{name}").eq(~mover.o_busy),
+            getattr(fetch, f"i_finished_{name}").eq(mover.o_done),
+        ]
+        for part, levels in ((1, command.rows_levels), (2, command.address_levels)):
+            for level, (trips, step) in enumerate(zip(kind.trips().values(), kind.steps(part).values(), strict=True)):
+                m.d.comb += [levels[level].trips.eq(fetch.field(trips)), levels[level].step.eq(fetch.field(step))]
+
+    def _watch_movers(self, m: Module, fetch: Fetch, loader: Loader, storer: Storer) -> None:
+        """Stop the program where a mover or the bus finds something wrong, or nothing moves any more."""
+        still = Signal(_PATIENCE)
+        moves = Signal()
+        m.d.sync += still.eq(Mux(moves | ~self.o_running, 0, still + 1))
+        bus = self.bus
+        m.d.comb += moves.eq(
+            fetch.o_begin
+            | (bus.reads.valid & bus.reads.ready)
+            | bus.read.valid
+            | (bus.writes.valid & bus.writes.ready)
+            | (bus.written.valid & bus.written.ready)
+            | Cat(part.o_read for part in (m.submodules.feeder, m.submodules.weights)).any()
+        )
+        none, load, store = 0, 1, 2
+        for stop, seen, mover in (
+            (Stop.HOST, self.i_halt, none),
+            (Stop.TIME, still.all(), none),
+            (Stop.BUS, bus.error, store),
+            (Stop.BUS, loader.o_error, load),
+            (Stop.WINDOW, storer.o_outside, store),
+            (Stop.WINDOW, loader.o_outside, load),
+            (Stop.WRITE, loader.o_absent, load),
+            (Stop.READ, storer.o_absent, store),
+        ):
+            with m.If(seen):
+                m.d.comb += [fetch.i_stop.eq(stop), Cat(fetch.i_stop_load, fetch.i_stop_store).eq(mover)]
+
+    def _connect_memories(
+        self,
+        m: Module,
+        scratchpad: Scratchpad,
+        fetch: Fetch,
+        weights: WeightReader,
+        feeder: Feeder,
+        loader: Loader | None,
+    ) -> Value:
+        """Make the other memories, one for each lane, and return the row that the feeder has read."""
+        config, exchanged = self.config, fetch.o_exchanged
+        program = self._memory(m, "program", 0, 32, config.program)[0]
+        m.d.comb += [program.addr.eq(fetch.o_address), fetch.i_word.eq(program.data)]
+        tiles = []
+        for lane in range(config.size):
+            weight, write = self._memory(m, "weights", lane, BF16.width, config.weights)
+            m.d.comb += [
                 weight.addr.eq(Mux(exchanged, feeder.o_address, weights.o_address)),
                 weight.en.eq(Mux(exchanged, feeder.o_read, weights.o_read)),
             ]
-            with m.If(writer.o_write & writer.o_lanes[lane]):
-                word = writer.o_data.word_select(lane, BF16.width)
-                m.d.comb += [write.addr.eq(writer.o_row), write.data.eq(word), write.en.eq(1)]
-            rows.append(row.data)
+            if loader is not None:
+                with m.If(loader.o_write & loader.o_into_weights):
+                    word = loader.o_data.word_select(lane, BF16.width)
+                    m.d.comb += [write.addr.eq(loader.o_row), write.data.eq(word), write.en.eq(1)]
             tiles.append(weight.data)
-        m.d.comb += self.o_data.eq(Cat(rows))
-        m.d.comb += weights.i_row.eq(Mux(exchanged, Cat(rows), Cat(tiles)))
-        return Mux(exchanged, Cat(tiles), Cat(rows))
+        m.d.comb += weights.i_row.eq(Mux(exchanged, scratchpad.o_data, Cat(tiles)))
+        return Mux(exchanged, Cat(tiles), scratchpad.o_data)
 
     def _memory(self, m: Module, name: str, lane: int, width: int, depth: int) -> tuple[ReadPort, WritePort]:
         """Make a memory that the host writes while nothing runs, and return its ports."""
@@ -219,6 +335,9 @@ class Accelerator(wiring.Component):
         m.d.comb += [
             write.addr.eq(self.i_address),
             write.data.eq(self.i_data.word_select(lane, width)),
-            write.en.eq(self.i_write[MEMORIES.index(name)] & ~self.o_running),
+            write.en.eq(self._writes(name)),
         ]
         return read, write
+
+    def _writes(self, name: str) -> Value:
+        return self.i_write[MEMORIES.index(name)] & ~self.o_running

@@ -10,7 +10,7 @@ class Stop(IntEnum):
     COMMAND = 1
     """A command has a reserved bit, an unknown opcode, no trips, or flags that exclude one another."""
     ENGINE = 2
-    """A ``load`` or ``store``: there is no bus."""
+    """A ``load`` or ``store``, but there is no bus."""
     SUMS = 3
     """Sums are added to that are not there or have other rows, or sums are left behind."""
     TILE = 4
@@ -18,6 +18,14 @@ class Stop(IntEnum):
     READ = 5
     """A row is read outside of the scratchpad."""
     WRITE = 6
-    """A row would be written outside of the scratchpad."""
+    """A row would be written outside of its memory."""
     WEIGHTS = 7
     """Weights are read outside of their memory."""
+    WINDOW = 8
+    """A word is outside of the bus's window."""
+    BUS = 9
+    """The bus answered with an error, or with what nobody had asked for."""
+    TIME = 10
+    """Nothing moved for 65,536 cycles."""
+    HOST = 11
+    """The host stopped it, or resets it."""

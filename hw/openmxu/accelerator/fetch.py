@@ -5,10 +5,12 @@
     READ     16 words, each checked against the bits that its opcode has   ─▶ [ words ]
     CHECK    flags, sums that stay                                          ── wrong? ─▶ STOPPED
     WAIT     unfinished ≤ wait, engines free: o_begin                       ── end?  ─▶ IDLE, tag shown
-             weights need not wait for results: o_begin_weights, as soon as their reader is free
+             weights need not wait for results, but for loads: o_begin_weights, when their reader is free
 """
 
-from amaranth.hdl import Array, Cat, Module, Mux, Signal, Value
+from collections.abc import Mapping
+
+from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import enum, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -20,6 +22,10 @@ from openmxu.spec.formats import BF16
 
 INDEX = 16
 """Bits of a command's index, modulo 2^16."""
+
+
+_COMPUTES = 4
+"""Commands of the unit and the pool that may be unfinished, or be the one whose weights are read, at most."""
 
 
 class _State(enum.Enum):
@@ -65,6 +71,11 @@ class Fetch(wiring.Component):
         A command is finished.
     i_stop : In(Stop)
         Stop now.
+    i_ready_load, i_ready_store, i_finished_load, i_finished_store : In(1)
+        The same of movers, if there is a bus.
+    i_stop_load, i_stop_store : In(1)
+        They stop it.
+    o_begin_load, o_begin_store : Out(1)
     o_words : Out(512)
         The command that begins, word 0 lowest.
     o_begin : Out(1)
@@ -85,6 +96,7 @@ class Fetch(wiring.Component):
 
     def __init__(self, config: AcceleratorConfig) -> None:
         self.config = config
+        self._movers = ("load", "store") if config.beat else ()
         address = range(config.program)
         super().__init__(
             {
@@ -95,6 +107,8 @@ class Fetch(wiring.Component):
                 **dict.fromkeys(("i_ready", "i_ready_weights", "i_drained"), In(1)),
                 "i_finished": In(1),
                 "i_stop": In(Stop),
+                **{f"{port}_{name}": In(1) for name in self._movers for port in ("i_ready", "i_finished", "i_stop")},
+                **{f"o_begin_{name}": Out(1) for name in self._movers},
                 "o_words": Out(32 * WORDS),
                 **dict.fromkeys(("o_begin", "o_begin_weights", "o_exchanged", "o_running", "o_ended"), Out(1)),
                 "o_tag": Out(16),
@@ -108,12 +122,15 @@ class Fetch(wiring.Component):
         m = Module()
         state = Signal(_State)
         word = Signal(range(WORDS + 1))  # words that were asked for: the last but one arrives
-        unfinished = Signal(4)
+        unfinished = {name: Signal(4, name=f"unfinished_{name}") for name in ("compute", *self._movers)}
         read = Signal()  # the weights of the command that waits are being read
         ahead = Signal(4)  # commands begun from the one on whose weights are being read
         refused = self._check(m, state, word)
         m.d.comb += self.o_running.eq((state != _State.IDLE) & (state != _State.STOPPED))
-        m.d.sync += unfinished.eq(unfinished + self.o_begin - self.i_finished)
+        m.d.sync += unfinished["compute"].eq(unfinished["compute"] + self.o_begin - self.i_finished)
+        for name in self._movers:
+            begins, finished = getattr(self, f"o_begin_{name}"), getattr(self, f"i_finished_{name}")
+            m.d.sync += unfinished[name].eq(unfinished[name] + begins - finished)
         m.d.sync += ahead.eq(Mux(self.o_begin_weights, 0, ahead) + self.o_begin)
         with m.Switch(state):
             with m.Case(_State.IDLE), m.If(self.i_start):
@@ -129,11 +146,27 @@ class Fetch(wiring.Component):
                     m.d.sync += [state.eq(_State.STOPPED), self.o_stop.eq(refused)]
             with m.Case(_State.WAIT):
                 self._begin(m, state, word, unfinished, read)
+        stopped = self._stopped(m, unfinished["compute"], ahead)
         with m.If((self.i_stop != Stop.NONE) & (state != _State.STOPPED)):
-            # Commands behind the last end are all computes, so that indices can be counted back.
-            back = Mux(self.i_stop == Stop.WRITE, unfinished, Mux(self.i_stop == Stop.WEIGHTS, ahead, 1))
-            m.d.sync += [state.eq(_State.STOPPED), self.o_stop.eq(self.i_stop), self.o_index.eq(self.o_index - back)]
+            m.d.sync += [state.eq(_State.STOPPED), self.o_stop.eq(self.i_stop), self.o_index.eq(stopped)]
         return m
+
+    def _stopped(self, m: Module, unfinished: Value, ahead: Value) -> Value:
+        """Return the index of the command that stops the program."""
+        back = Mux(self.i_stop == Stop.WRITE, unfinished, Mux(self.i_stop == Stop.WEIGHTS, ahead, 1))
+        if not self._movers:
+            return self.o_index - back  # all commands are computes
+        begun = Signal(_COMPUTES * INDEX, reset_less=True)  # indices of the last computes, the last one lowest
+        with m.If(self.o_begin):
+            m.d.sync += begun.eq(Cat(self.o_index, begun))
+        indices = Array([self.o_index, *(begun.word_select(number, INDEX) for number in range(_COMPUTES))])
+        index = indices[back]
+        for name in self._movers:
+            begins, moves = getattr(self, f"o_begin_{name}"), Signal(INDEX, name=f"index_{name}", reset_less=True)
+            with m.If(begins):
+                m.d.sync += moves.eq(self.o_index)
+            index = Mux(getattr(self, f"i_stop_{name}"), moves, index)
+        return Mux(self.i_stop >= Stop.TIME, self.o_index, index)
 
     def _check(self, m: Module, state: Value, word: Value) -> Value:
         """Shift words in, check each a cycle later, and return why the command is refused when all are there."""
@@ -166,6 +199,8 @@ class Fetch(wiring.Component):
     def _check_fields(self, m: Module, is_bad: Value) -> Value:
         """Check what words alone do not show: flags that exclude one another, and sums that stay."""
         is_matmul, is_pool, is_end = (self.is_a(name) for name in ("matmul", "pool", "end"))
+        moves = Cat(self.is_a(name) for name in self._movers).any() if self._movers else Const(0)
+        valid = self.field(KINDS["load"].fields["valid"])
         add, emit, bias, relu, clip, high, exchange = (
             self.field(KINDS["matmul"].fields[name])
             for name in ("add", "emit", "bias", "relu", "clip", "high", "exchange")
@@ -182,25 +217,33 @@ class Fetch(wiring.Component):
         with m.If(self.o_begin):
             m.d.sync += left.eq(is_matmul & ~emit)
         refused = Signal(Stop)
-        with m.If(is_bad | (is_matmul & exclusive)):
+        with m.If(is_bad | (is_matmul & exclusive) | (moves & ((valid == 0) | (valid > self.config.size)))):
             m.d.comb += refused.eq(Stop.COMMAND)
-        with m.Elif(~(is_matmul | is_pool | is_end)):
+        with m.Elif(~(is_matmul | is_pool | is_end | moves)):
             m.d.comb += refused.eq(Stop.ENGINE)
         with m.Elif(left != (is_matmul & add)):
             m.d.comb += refused.eq(Stop.SUMS)
         return refused
 
-    def _begin(self, m: Module, state: Value, word: Value, unfinished: Value, read: Value) -> None:
+    def _begin(self, m: Module, state: Value, word: Value, unfinished: Mapping[str, Value], read: Value) -> None:
         """Hand the command to its engines, or end the program."""
         without = ~self.is_a("matmul")
         exchange = ~without & self.field(KINDS["matmul"].fields["exchange"])
-        limit = self.field(COMMON["computes"])
+        waits = {
+            name: (self.field(COMMON[f"{name}s"]) != ANY) & (count > self.field(COMMON[f"{name}s"]))
+            for name, count in unfinished.items()
+        }
+        loaded = ~waits.get("load", Const(0))
         changes = exchange | self.o_exchanged
-        may = ((limit == ANY) | (unfinished <= limit)) & self.i_ready & (~changes | self.i_drained)
-        m.d.comb += self.o_begin_weights.eq(~without & ~read & self.i_ready_weights & (~changes | may))
+        may = ~Cat(waits.values()).any() & self.i_ready & (~changes | self.i_drained)
+        m.d.comb += self.o_begin_weights.eq(~without & ~read & self.i_ready_weights & loaded & (~changes | may))
         m.d.sync += read.eq((read | self.o_begin_weights) & ~self.o_begin)
-        with m.If(self.is_a("end")), m.If(unfinished == 0):
+        with m.If(self.is_a("end")), m.If(Cat(unfinished.values()) == 0):
             m.d.sync += [state.eq(_State.IDLE), self.o_ended.eq(1), self.o_tag.eq(self.field(COMMON["tag"]))]
+        for name in self._movers:
+            with m.Elif(self.is_a(name)), m.If(~Cat(waits.values()).any() & getattr(self, f"i_ready_{name}")):
+                m.d.comb += getattr(self, f"o_begin_{name}").eq(1)
+                m.d.sync += [state.eq(_State.READ), word.eq(0), self.o_index.eq(self.o_index + 1)]
         with m.Elif(may & (without | read | self.o_begin_weights)):
             m.d.comb += self.o_begin.eq(1)
             m.d.sync += [state.eq(_State.READ), word.eq(0), self.o_index.eq(self.o_index + 1)]

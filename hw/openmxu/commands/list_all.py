@@ -37,9 +37,9 @@ def sections() -> Iterator[Section]:
     """The sections of ``openmxu list`` about this package."""
     from openmxu.area import TARGETS
     from openmxu.area.target.libraries import found_libraries
-    from openmxu.catalog import CATALOG
+    from openmxu.catalog import EXPORTED
 
-    yield "Designs (openmxu verilog DESIGN)", [(design.name, design.summary) for design in CATALOG.values()]
+    yield "Designs (openmxu verilog DESIGN)", [(design.name, design.summary) for design in EXPORTED.values()]
     yield (
         "Formats",
         [(fmt.name, f"{fmt.exponent_width} exponent, {fmt.fraction_width} fraction bits") for fmt in FORMATS.values()],

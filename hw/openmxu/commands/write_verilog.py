@@ -18,7 +18,7 @@ _MANY_CELLS = 256
 
 
 def add_verilog(commands: Any) -> None:
-    from openmxu.catalog import CATALOG
+    from openmxu.catalog import EXPORTED
 
     parser = add_command(
         commands,
@@ -31,9 +31,10 @@ def add_verilog(commands: Any) -> None:
         "  openmxu verilog mxu --rows 8 --columns 8 --memories wrapped --clock-enable --prefix my -o mxu.v\n"
         "  openmxu verilog mxu --rows 4 --columns 4 --bench verilog -o unit    # then: make -C unit\n"
         "  openmxu verilog mxu --bus axi --rows 4 --columns 4 --bench cocotb -o unit\n"
+        "  openmxu verilog accelerator --bus wishbone --beat 32 -o accelerator.v\n"
         "  openmxu verilog adder --subnormals ieee --stages 2 -o adder.v\n"
         "  openmxu verilog multiplier --operand fp16 --result fp32 -o multiplier.v\n\n"
-        "designs:\n" + "\n".join(f"  {d.name:<18} {d.summary}" for d in CATALOG.values()),
+        "designs:\n" + "\n".join(f"  {d.name:<18} {d.summary}" for d in EXPORTED.values()),
     )
     parser.add_argument("design", metavar="DESIGN", help="one of the designs below")
     parser.add_argument(
@@ -129,25 +130,30 @@ _PARAMETERS = {
     "depth": "places in a unit's accumulator bank, a power of two",
     "splitter": "let the unit split fp32 words into the parts for several passes",
     "status": "give the unit counters and an error code",
-    "bus": "bus of a unit: none (its own streams) or axi (AXI4-Stream, and registers on AXI4-Lite)",
+    "bus": "bus of a unit: none (its own streams) or axi (AXI4-Stream, and registers on AXI4-Lite); of an accelerator: "
+    "axi or wishbone",
+    "scratchpad": "bytes of an accelerator's scratchpad, such as 64K or 1M",
+    "weights": "bytes of its memory of weights",
+    "program": "words of its memory of commands",
+    "beat": "bits of a beat on its bus, at most those of a row",
 }
 
 
 def _design_parameters() -> dict[str, type]:
     """The parameters of all designs, with their types."""
-    from openmxu.catalog import CATALOG
+    from openmxu.catalog import EXPORTED
 
-    return {name: type(default) for design in CATALOG.values() for name, default in design.domain.items()}
+    return {name: type(default) for design in EXPORTED.values() for name, default in design.domain.items()}
 
 
 def requested(options: argparse.Namespace) -> "tuple[Design, dict[str, Any]]":
     """The requested design, and the parameters given with it."""
-    from openmxu.catalog import CATALOG
+    from openmxu.catalog import EXPORTED
 
-    if options.design not in CATALOG:
-        raise ValueError(f"DESIGN must be one of {', '.join(CATALOG)}, not {options.design!r}")
+    if options.design not in EXPORTED:
+        raise ValueError(f"DESIGN must be one of {', '.join(EXPORTED)}, not {options.design!r}")
     parameters = {name: getattr(options, name) for name in _design_parameters() if getattr(options, name) is not None}
-    return CATALOG[options.design], parameters
+    return EXPORTED[options.design], parameters
 
 
 def _verilog(options: argparse.Namespace) -> None:
@@ -232,9 +238,9 @@ def _check_verilog(options: argparse.Namespace) -> None:
 
 def _check_bench(options: argparse.Namespace) -> None:
     """Refuse a bench for a design that has none, or without an output."""
-    from openmxu.catalog import CATALOG
+    from openmxu.catalog import CATALOG, EXPORTED
 
-    if CATALOG[options.design].family != "mxu":
+    if EXPORTED[options.design].family != "mxu":
         units = ", ".join(design.name for design in CATALOG.values() if design.family == "mxu")
         raise ValueError(f"bench applies only to a unit ({units}), not to {options.design}")
     if options.output_file is None:

@@ -21,6 +21,9 @@ MOST_WEIGHTS = 1 << 24
 MOST_PROGRAM = 1 << 20
 """Words of a memory of commands."""
 
+BEATS = (32, 64, 128, 256, 512, 1024)
+"""Bits of a beat on a bus."""
+
 MOST_READS = 1 << 24
 """Rows that a command may read."""
 
@@ -47,16 +50,38 @@ class AcceleratorConfig:
     """Rows of the memory of weights, ``size`` words each."""
     program: int = 1024
     """Words of the memory of commands, of 32 bits."""
+    beat: int = 0
+    """Bits of a beat on the bus, at most those of a row; 0: there is no bus, and no command may move words."""
 
     def __post_init__(self) -> None:
         for name, most in (("rows", MOST_ROWS), ("weights", MOST_WEIGHTS), ("program", MOST_PROGRAM)):
             object.__setattr__(self, name, check_integer(name, getattr(self, name), 1, most))
         object.__setattr__(self, "size", self.unit.rows)  # the unit checks its parameters
+        widths = [width for width in BEATS if width <= self.size * BF16.width]
+        if check_integer("beat", self.beat, 0, BEATS[-1]) and self.beat not in widths:
+            raise ValueError(f"beat must be 0 or one of {', '.join(map(str, widths)) or 'none'}, not {self.beat}")
 
     @property
     def unit(self) -> MxuConfig:
         """The unit inside."""
         return MxuConfig(rows=self.size, columns=self.size, stages=self.stages, depth=self.depth, source=BF16)
+
+
+def rows_of_bytes(text: str, name: str, size: int, most: int) -> int:
+    """Rows of a memory of so many bytes, such as 64K.
+
+    Raises
+    ------
+    ValueError
+        The text is no such number, or there are no rows or more than ``most``.
+    """
+    factor = {"K": 1 << 10, "M": 1 << 20}.get(text[-1:].upper(), 1)
+    digits = text[:-1] if factor > 1 else text
+    if not (digits.isascii() and digits.isdigit() and len(digits) < 10):
+        raise ValueError(f"{name} must be a number of bytes, such as 64K or 1M, not {text!r}")
+    if not 1 <= (rows := int(digits) * factor // (2 * size)) <= most:
+        raise ValueError(f"{name} must be from {2 * size} to {2 * size * most} bytes for {size}x{size}, not {text}")
+    return rows
 
 
 def check_program(config: AcceleratorConfig, program: Sequence[Command]) -> None:
@@ -121,9 +146,23 @@ def exchanges(command: Command) -> bool:
 def rows_written(command: Command) -> npt.NDArray[np.int64]:
     """Rows of the scratchpad that a command writes, in its order."""
     if command.opcode == "load":
-        return _walk(command, "rows", command.kind.levels, 1)
+        return _NONE if command.values["into_weights"] else _walk(command, "rows", command.kind.levels, 1)
     writes = command.opcode == "pool" or (command.opcode == "matmul" and command.values["emit"])
     return _walk(command, "writes", command.kind.others, 2) if writes else _NONE
+
+
+def weights_read(command: Command, size: int) -> npt.NDArray[np.int64]:
+    """Rows of the memory of weights that a command reads."""
+    if exchanges(command):
+        return rows_fed(command)
+    if command.opcode != "matmul":
+        return _NONE
+    return command.values["weights"] + np.arange(weights_of(command, size))
+
+
+def weights_written(command: Command) -> npt.NDArray[np.int64]:
+    """Rows of the memory of weights that a command writes, in its order."""
+    return _walk(command, "rows", command.kind.levels, 1) if command.values.get("into_weights") else _NONE
 
 
 def words_moved(command: Command) -> npt.NDArray[np.int64]:
@@ -151,6 +190,8 @@ def _problems(config: AcceleratorConfig, command: Command, left: int) -> Iterato
     for noun, rows in (("rows read", rows_read(command)), ("rows written", rows_written(command))):
         if rows.size and not 0 <= rows.min() <= rows.max() < config.rows:
             yield f"{noun} must be from 0 to {config.rows - 1}, not from {rows.min()} to {rows.max()}"
+    if (rows := weights_written(command)).size and not 0 <= rows.min() <= rows.max() < config.weights:
+        yield f"weights written must be from 0 to {config.weights - 1}, not from {rows.min()} to {rows.max()}"
     if np.intersect1d(rows_read(command), rows_written(command)).size:
         yield "rows written must be others than those read"
     if command.kind.engine in ("load", "store") and values["valid"] > config.size:

@@ -100,26 +100,27 @@ COMMON = {
 
 _WALKED = {"reads": Field(2, 0, 16), "writes": Field(2, 16, 16)}
 _MOVED = {"rows": Field(2, 0, 16), "valid": Field(2, 16, 16, least=1), "address": Field(12, 0, 32)}
-_FLAGS = ("bias", "add", "emit", "relu", "clip", "exchange")
+_MATMUL_FLAGS = ("bias", "add", "emit", "relu", "clip", "exchange")
+_FLAGS = (*_MATMUL_FLAGS, "into_weights")
 _MATMUL = {
     **_WALKED,
-    **{flag: Field(0, 4 + index, 1, default=0) for index, flag in enumerate(_FLAGS)},
+    **{flag: Field(0, 4 + index, 1, default=0) for index, flag in enumerate(_MATMUL_FLAGS)},
     "weights": Field(12, 0, 24),
     "high": Field(13, 0, 16, default=0),
 }
-_MOVER = {"fields": _MOVED, "levels": ("x", "y", "block"), "others": ("x", "y", "block"), "other_width": 32}
+_MOVER = {"levels": ("x", "y", "block"), "others": ("x", "y", "block"), "other_width": 32}
 
 KINDS = {
-    "load": Kind(1, "load", **_MOVER),  # type: ignore[arg-type]
+    "load": Kind(1, "load", {**_MOVED, "into_weights": Field(0, 4, 1, default=0)}, **_MOVER),  # type: ignore[arg-type]
     "matmul": Kind(2, "compute", _MATMUL, ("x", "y", "kx", "ky", "block", "n"), ("x", "y", "n")),
     "pool": Kind(3, "compute", _WALKED, ("kx", "ky", "x", "y", "block"), ("x", "y", "block")),
-    "store": Kind(4, "store", **_MOVER),  # type: ignore[arg-type]
+    "store": Kind(4, "store", _MOVED, **_MOVER),  # type: ignore[arg-type]
     "end": Kind(5),
 }
 """All opcodes, whose codes are in bits 0 to 3 of word 0.
 
 - ``load`` moves ``valid`` words from the memory's word ``address`` on to each row from ``rows`` on, with +0 behind
-  them; ``store`` moves such words back.
+  them; ``store`` moves such words back. With ``into_weights`` the rows are those of the memory of weights.
 - ``matmul`` computes, for each n, the sum over tiles (block, ky, kx) of the x · y rows that are read times the tile's
   weights. The weights lie in the order of use from row ``weights`` of their memory on: for each n two rows of biases,
   if ``bias`` (their lower halves, then their upper ones), and N rows for each tile, the last row first. The first tile

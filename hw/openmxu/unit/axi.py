@@ -58,6 +58,9 @@ class Register(IntEnum):
     """This project's version, 0.12.3 as 0x000C03: a later version is a larger number."""
 
 
+_ADDRESS = max(Register).bit_length()
+
+
 def read_format(word: int) -> FloatFormat:
     """The format in ``FORMAT`` or ``ACCUMULATE``: exponent bits in 7 to 4, fraction bits in 14 to 10, 15: no infinity.
 
@@ -75,7 +78,7 @@ def _format_bits(fmt: FloatFormat) -> int:
     return fmt.exponent_width << 4 | fmt.fraction_width << 10 | (not fmt.has_infinity) << 15
 
 
-def _version_bits() -> int:
+def version_bits() -> int:
     """Major, minor and patch number in a byte each; the suffix of a pre-release is left out."""
     return int.from_bytes(map(int, re.findall(r"\d+", version("openmxu"))[:3]))
 
@@ -99,7 +102,7 @@ def constant_registers(config: MxuConfig) -> dict[Register, int]:
         Register.LATENCY: config.latency,
         Register.SHORTEST_TILE: config.shortest_tile,
         Register.ACCUMULATE: _format_bits(FP32) | config.terms.bit_length() - 1 << 16,
-        Register.VERSION: _version_bits(),
+        Register.VERSION: version_bits(),
     }
 
 
@@ -154,7 +157,7 @@ class Registers(wiring.Component):
     def __init__(self, config: MxuConfig) -> None:
         self.config = config
         super().__init__(
-            _axi_lite()
+            axi_lite(_ADDRESS)
             | {f"i_{name}": In(_WORD) for name in COUNTERS}
             | {"i_error": In(Error)}
             | {"o_clear": Out(1), "o_reset": Out(1)}
@@ -206,9 +209,8 @@ class Registers(wiring.Component):
         return there, which
 
 
-def _axi_lite() -> dict[str, Any]:
-    """The ports of an AXI4-Lite subordinate."""
-    address = max(Register).bit_length()
+def axi_lite(address: int) -> dict[str, Any]:
+    """The ports of an AXI4-Lite subordinate with so many bits of an address."""
     return {
         "awaddr": In(address),
         "awprot": In(3),
@@ -286,7 +288,7 @@ class AxiMxu(wiring.Component):
                 f"{name}_tready": against(1),
                 f"{name}_tlast": flow(1),
             } | ({f"{name}_tuser": flow(user)} if user else {})
-        super().__init__(ports | {f"s_axil_{name}": port for name, port in _axi_lite().items()})
+        super().__init__(ports | {f"s_axil_{name}": port for name, port in axi_lite(_ADDRESS).items()})
 
     @property
     def module_name(self) -> str:
@@ -312,7 +314,7 @@ class AxiMxu(wiring.Component):
             *(getattr(registers, f"i_{name}").eq(getattr(unit.status, name)) for name in (*COUNTERS, "error")),
             unit.status.clear.eq(registers.o_clear),
         ]
-        for name, port in _axi_lite().items():
+        for name, port in axi_lite(_ADDRESS).items():
             inside, outside = getattr(registers, name), getattr(self, f"s_axil_{name}")
             m.d.comb += inside.eq(outside) if port.flow == In else outside.eq(inside)
         self._connect_streams(m, unit)

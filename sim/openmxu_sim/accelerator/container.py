@@ -86,7 +86,7 @@ def read_network(path: Path) -> CompiledNetwork:
         if not layers or missing or not all(_lies_in(picture, config.size, rows) for picture in pictures.values()):
             raise ValueError("a picture is not in the scratchpad or the memory")
         check_program(config, program)
-        check_waits(program)
+        check_waits(config, program)
     except (LookupError, TypeError, AttributeError, ValueError, OverflowError) as error:
         raise ValueError(f"MODEL must be a network that openmxu compile wrote, not {path}: {error}") from None
     lowered = Lowered(config, program, weights, pictures, layers, memory, alternative)

@@ -20,6 +20,7 @@ from openmxu.spec.accelerator import (
     rows_of_tile,
     rows_read,
     rows_written,
+    weights_written,
     words_moved,
 )
 from openmxu.spec.commands import Command
@@ -109,7 +110,8 @@ def _move(command: Command, memories: Memories) -> None:
     else:
         rows = np.zeros((len(words), memories.config.size), np.uint16)
         rows[:, :valid] = memories.memory[words]
-        memories.scratchpad[rows_written(command)] = rows
+        memories.scratchpad[rows_written(command)] = rows[: rows_written(command).size]
+        memories.weights[weights_written(command)] = rows[: weights_written(command).size]
 
 
 def largest(rows: Halves) -> Halves:

@@ -241,7 +241,7 @@ def compose(
         raise ValueError(f"weights must have at least {len(rows)} {row} for this network, not {config.weights}")
     program.append(Command("end"))
     check_room(config, program)
-    return Lowered(config, with_waits(program), rows, network.pictures, reports)
+    return Lowered(config, with_waits(config, program), rows, network.pictures, reports)
 
 
 def _merged(size: int, layer: Layer) -> Layer:

@@ -7,9 +7,20 @@ struct machine {
   struct accelerator_state state;
   struct accelerator_in in;
   struct accelerator_out out;
+#ifdef BUS
+  struct peer peer;
+#endif
 };
 
-static void tick(struct machine *m) { accelerator_step(&m->state, &m->in, &m->out); }
+static void tick(struct machine *m) {
+#ifdef BUS
+  peer_drive(&m->peer, &m->in);
+#endif
+  accelerator_step(&m->state, &m->in, &m->out);
+#ifdef BUS
+  peer_see(&m->peer, &m->in, &m->out);
+#endif
+}
 
 struct machine *machine_new(void) {
   struct machine *m = calloc(1, sizeof *m);
@@ -17,10 +28,35 @@ struct machine *machine_new(void) {
   return m;
 }
 
+#ifdef BUS
+/* Attaches a memory of so many bytes at a base, which stays the caller's; see struct peer for the others. */
+void machine_attach(struct machine *m, uint8_t *bytes, uint64_t size, uint32_t base, uint64_t seed, uint32_t stall,
+                    uint32_t fault, uint32_t at) {
+  m->peer = (struct peer){ .bytes = bytes, .size = size, .base = base, .random = seed | 1, .stall = stall,
+                           .fault = fault, .at = at };
+  m->in.i_base[0] = base >> 12;
+  m->in.i_window[0] = (uint32_t)(size / 2);
+}
+
+/* The rule that was broken, whether the accelerator is quiet, and bursts and beats that were read and written. */
+void machine_traffic(const struct machine *m, uint64_t *seen) {
+  const struct peer *p = &m->peer;
+  seen[0] = p->broken, seen[1] = m->out.o_quiet[0] & 1;
+  for (int way = 0; way < 2; way++) seen[2 + way] = p->bursts[way], seen[4 + way] = p->beats[way];
+}
+
+void machine_tick(struct machine *m, uint64_t cycles) {
+  while (cycles--) tick(m);
+}
+#endif
+
 void machine_reset(struct machine *m) {
   m->in.rst[0] = ~0u;
-  tick(m);
+  accelerator_step(&m->state, &m->in, &m->out);
   m->in.rst[0] = 0;
+#ifdef BUS
+  peer_forget(&m->peer);
+#endif
 }
 
 #ifdef MUTANTS

@@ -4,12 +4,14 @@ import ctypes
 import weakref
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
+from enum import IntEnum
 from functools import lru_cache
 from itertools import accumulate
 
 import numpy as np
 
 from openmxu.accelerator import Accelerator, Stop
+from openmxu.accelerator.bus.attached import AttachedAccelerator
 from openmxu.export.verilog import to_rtlil
 from openmxu.runtime import cache, machine
 from openmxu.spec.accelerator import AcceleratorConfig, check_room
@@ -21,7 +23,8 @@ from openmxu_sim.netlist.circuit import Circuit
 from openmxu_sim.netlist.code import Code
 from openmxu_sim.sources import SOURCES
 
-_NAME = "accelerator"
+_NAME, _PACKAGE = "accelerator", "openmxu_sim.accelerator"
+_PAGE = 4096
 
 
 @dataclass(frozen=True)
@@ -38,6 +41,45 @@ class Run:
     """Index of the command that stopped it."""
     begins: tuple[int, ...] = ()
     """Cycles at which commands of the program began, the end left out."""
+
+
+class Fault(IntEnum):
+    """What the memory at a simulated bus does wrong."""
+
+    NONE = 0
+    READ_ERROR = 1
+    """It answers a burst that is read with an error."""
+    WRITE_ERROR = 2
+    SILENT = 3
+    """It answers nothing more."""
+    UNEXPECTED = 4
+    """It gives beats that nobody asked for."""
+
+
+BROKEN_RULES = (
+    "",
+    "what is offered stays until it is taken",
+    "a burst has at most 16 whole beats of addresses that count up",
+    "a burst stays within 4 kB",
+    "nothing outside of the window is asked for",
+    "the last beat of a burst, and no other, is marked",
+    "beats follow a request, and answers are taken",
+    "a beat that is written has words that count",
+)
+"""Rules of the bus that a memory holds an accelerator to; what an index of them says."""
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """What a memory at a simulated bus has seen."""
+
+    broken: str
+    """The rule that was broken first, or nothing."""
+    quiet: bool
+    """Whether the accelerator waits for no answer."""
+    bursts: tuple[int, int]
+    """Bursts read and written."""
+    beats: tuple[int, int]
 
 
 class SimulatedAccelerator:
@@ -90,6 +132,29 @@ class SimulatedAccelerator:
         """Reset the machine, whatever it does. Its memories stay as they are."""
         self._library.machine_reset(self._machine)
 
+    def attach(
+        self, memory: Halves, base: int = 0, *, seed: int = 0, stall: float = 0, fault: Fault = Fault.NONE, at: int = 1
+    ) -> None:
+        """Attach a memory to the bus, of whole pages of 4 kB: programs change it.
+
+        ``stall`` is the share of cycles in which a channel waits, ``at`` the burst, counted from 1, with the fault.
+        """
+        if memory.dtype != np.uint16 or not memory.flags.c_contiguous or memory.nbytes % _PAGE or base % _PAGE:
+            raise ValueError(
+                f"memory must be patterns in uint16, in pages of {_PAGE} bytes, not {memory.nbytes} at {base}"
+            )
+        self._memory = memory
+        self._library.machine_attach(
+            self._machine, memory.ctypes.data, memory.nbytes, base, seed, round(256 * stall), fault, at
+        )
+
+    def traffic(self, cycles: int = 0) -> Traffic:
+        """Go on for so many cycles, and say what the memory has seen."""
+        self._library.machine_tick(self._machine, cycles)
+        seen = (ctypes.c_uint64 * 6)()
+        self._library.machine_traffic(self._machine, seen)
+        return Traffic(BROKEN_RULES[seen[0]], bool(seen[1]), (seen[2], seen[3]), (seen[4], seen[5]))
+
     def scratchpad(self) -> Halves:
         """Read the scratchpad."""
         limbs = self._limbs[1]
@@ -112,7 +177,10 @@ def _limbs(config: AcceleratorConfig) -> tuple[int, int]:
 def netlist(config: AcceleratorConfig) -> str:
     """Return an accelerator's RTLIL."""
     return cache.fetch_result(
-        SOURCES, lambda: to_rtlil(Accelerator(config), name=_NAME).encode(), _NAME, repr(config)
+        SOURCES,
+        lambda: to_rtlil((AttachedAccelerator if config.beat else Accelerator)(config), name=_NAME).encode(),
+        _NAME,
+        repr(config),
     ).decode()
 
 
@@ -132,7 +200,8 @@ def machine_text(rtlil: str, config: AcceleratorConfig, watched: Collection[str]
         code.text(),
         "#define MUTANTS" * ("mutant" in circuit.inputs),
         f"enum {{ LIMBS = {limbs[0]}, ROW_LIMBS = {limbs[1]} }};",
-        native.resource("openmxu_sim.accelerator", "machine.c"),
+        *([f"#define BUS {config.beat}", native.resource(_PACKAGE, "bus.c")] if config.beat else []),
+        native.resource(_PACKAGE, "machine.c"),
     ]
     sizes = [-(-len(bits) // 32) for bits in circuit.outputs.values()]
     return "\n".join(text), dict(zip(circuit.outputs, accumulate(sizes, initial=0), strict=False))
@@ -150,4 +219,9 @@ def _compile(rtlil: str, config: AcceleratorConfig) -> ctypes.CDLL:
     library.machine_start.argtypes = [pointer, number]
     library.machine_run.argtypes = [pointer, ctypes.c_uint64, number, pointer]
     library.machine_read.argtypes = [pointer, ctypes.c_size_t, pointer]
+    if " BUS " in text:
+        long = ctypes.c_uint64
+        library.machine_attach.argtypes = [pointer, pointer, long, number, long, number, number, number]
+        library.machine_tick.argtypes = [pointer, long]
+        library.machine_traffic.argtypes = [pointer, pointer]
     return library

@@ -10,7 +10,14 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from openmxu.spec.accelerator import rows_read, rows_written, words_moved
+from openmxu.spec.accelerator import (
+    AcceleratorConfig,
+    rows_read,
+    rows_written,
+    weights_read,
+    weights_written,
+    words_moved,
+)
 from openmxu.spec.commands import ANY, Command
 
 ENGINES = {"load": "loads", "compute": "computes", "store": "stores"}
@@ -19,7 +26,7 @@ ENGINES = {"load": "loads", "compute": "computes", "store": "stores"}
 _Addresses = npt.NDArray[np.int64]
 
 
-def check_waits(program: Sequence[Command]) -> None:
+def check_waits(config: AcceleratorConfig, program: Sequence[Command]) -> None:
     """Refuse a program whose result depends on how fast its engines are.
 
     Raises
@@ -28,7 +35,7 @@ def check_waits(program: Sequence[Command]) -> None:
         It names two commands that need an order and have none.
     """
     begun, finished = dict.fromkeys(ENGINES, 0), dict.fromkeys(ENGINES, 0)
-    for index, (command, needed) in enumerate(zip(program, _needed(program), strict=True)):
+    for index, (command, needed) in enumerate(zip(program, _needed(config, program), strict=True)):
         for engine, field in ENGINES.items():
             wait = command.values[field]
             wait = 0 if command.opcode == "end" else begun[engine] if wait == ANY else wait
@@ -42,12 +49,12 @@ def check_waits(program: Sequence[Command]) -> None:
             begun[command.kind.engine] += 1
 
 
-def with_waits(program: Sequence[Command]) -> list[Command]:
+def with_waits(config: AcceleratorConfig, program: Sequence[Command]) -> list[Command]:
     """Return the program with the waits that it needs, and no others."""
     begun = dict.fromkeys(ENGINES, 0)
     finished = dict.fromkeys(ENGINES, 0)
     waiting = []
-    for command, needed in zip(program, _needed(program), strict=True):
+    for command, needed in zip(program, _needed(config, program), strict=True):
         values = dict(command.values)
         for engine, field in ENGINES.items():
             needs = needed[engine] > finished[engine]
@@ -61,12 +68,12 @@ def with_waits(program: Sequence[Command]) -> list[Command]:
     return waiting
 
 
-def _needed(program: Sequence[Command]) -> Iterator[dict[str, int]]:
+def _needed(config: AcceleratorConfig, program: Sequence[Command]) -> Iterator[dict[str, int]]:
     """For each command, how many of each engine's must be finished before it or an earlier one begins."""
     earlier: dict[str, list[tuple[dict[str, _Addresses], dict[str, _Addresses]]]] = {engine: [] for engine in ENGINES}
     needed = dict.fromkeys(ENGINES, 0)
     for command in program:
-        reads, writes = _accesses(command)
+        reads, writes = _accesses(config.size, command)
         for engine, commands in earlier.items():
             for number in range(len(commands), needed[engine], -1):
                 read, written = commands[number - 1]
@@ -78,9 +85,10 @@ def _needed(program: Sequence[Command]) -> Iterator[dict[str, int]]:
             earlier[command.kind.engine].append((reads, writes))
 
 
-def _accesses(command: Command) -> tuple[dict[str, _Addresses], dict[str, _Addresses]]:
+def _accesses(size: int, command: Command) -> tuple[dict[str, _Addresses], dict[str, _Addresses]]:
     """Addresses that a command reads and writes, by memory."""
-    reads, writes = {"scratchpad": np.unique(rows_read(command))}, {"scratchpad": np.unique(rows_written(command))}
+    reads = {"scratchpad": np.unique(rows_read(command)), "weights": np.unique(weights_read(command, size))}
+    writes = {"scratchpad": np.unique(rows_written(command)), "weights": np.unique(weights_written(command))}
     if command.opcode in ("load", "store"):
         words = np.unique(words_moved(command)[:, np.newaxis] + np.arange(command.values["valid"]))
         (reads if command.opcode == "load" else writes)["memory"] = words

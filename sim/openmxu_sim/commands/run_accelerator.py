@@ -78,17 +78,6 @@ def _chosen(options: argparse.Namespace) -> list[str]:
     return [name for name in _MACHINE if vars(options)[name] is not None]
 
 
-def _rows(text: str, name: str, size: int, most: int) -> int:
-    """Rows of a memory of so many bytes, such as 64K."""
-    factor = {"K": 1 << 10, "M": 1 << 20}.get(text[-1:].upper(), 1)
-    digits = text[:-1] if factor > 1 else text
-    if not (digits.isascii() and digits.isdigit() and len(digits) < 10):
-        raise ValueError(f"{name} must be a number of bytes, such as 64K or 1M, not {text!r}")
-    if not 1 <= (rows := int(digits) * factor // (2 * size)) <= most:
-        raise ValueError(f"{name} must be from {2 * size} to {2 * size * most} bytes for {size}x{size}, not {text}")
-    return rows
-
-
 def compile_network(model: Path, config: "AcceleratorConfig") -> "CompiledNetwork":
     """Compile an ONNX model for an accelerator with as many commands as it takes."""
     from openmxu.spec.accelerator import MOST_PROGRAM
@@ -106,7 +95,7 @@ def compile_network(model: Path, config: "AcceleratorConfig") -> "CompiledNetwor
 
 def _compiled(options: argparse.Namespace) -> "CompiledNetwork":
     """A model for the machine of the options, with as many commands as it takes."""
-    from openmxu.spec.accelerator import MOST_ROWS, MOST_WEIGHTS, AcceleratorConfig
+    from openmxu.spec.accelerator import MOST_ROWS, MOST_WEIGHTS, AcceleratorConfig, rows_of_bytes
     from openmxu.spec.commands import WORDS
 
     given: dict[str, Any] = {**_MACHINE, **{name: vars(options)[name] for name in _chosen(options)}}
@@ -115,7 +104,8 @@ def _compiled(options: argparse.Namespace) -> "CompiledNetwork":
         raise ValueError(f"columns must be rows={size} in an accelerator, not {given['columns']}")
     AcceleratorConfig(size, stages, depth)  # before sizes are in rows
     rows, weights = (
-        _rows(given[name], name, size, most) for name, most in (("scratchpad", MOST_ROWS), ("weights", MOST_WEIGHTS))
+        rows_of_bytes(given[name], name, size, most)
+        for name, most in (("scratchpad", MOST_ROWS), ("weights", MOST_WEIGHTS))
     )
     network = compile_network(options.model, AcceleratorConfig(size, stages, depth, rows, weights))
     words = WORDS * len(network.lowered.program)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from openmxu.catalog import CATALOG
+from openmxu.catalog import CATALOG, EXPORTED
 from openmxu.cli import frame
 from openmxu.unit.pe import ProcessingElement
 from openmxu.yosys import yowasp
@@ -86,7 +86,7 @@ def test_command(commands: list[list[str]], tmp_path: Path, capsys: pytest.Captu
     [
         (["pe", "--device", "vax"], "device must be one of ecp5-25f, ecp5-85f, up5k, not 'vax'"),
         (["pe", "--seeds", "0"], "seeds must be from 1 to 100, not 0"),
-        (["car"], f"DESIGN must be one of {', '.join(CATALOG)}, not 'car'"),
+        (["car"], f"DESIGN must be one of {', '.join(EXPORTED)}, not 'car'"),
         (["pe", "--rows", "2"], "pe has no parameter 'rows'; it has operand, subnormals, stages, terms"),
     ],
 )

@@ -66,7 +66,7 @@ def _memories(rng: np.random.Generator) -> Memories:
 def _check(host: Host, seed: int) -> None:
     """Words as the definition says, in the cycles of the accelerator alone."""
     rng = np.random.default_rng(seed)
-    program, memories = with_waits(random_program(rng, 4, moves=False)), _memories(rng)
+    program, memories = with_waits(CONFIG, random_program(rng, 4, moves=False)), _memories(rng)
     alone = SimulatedAccelerator(CONFIG)
     alone.write(program, memories)
     cycles, scratchpad = play(host, program, memories)
@@ -230,7 +230,7 @@ def test_a_load_that_breaks_off(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_rows_that_a_run_changes_before_they_are_read(host: Host) -> None:
     """All is sent each time."""
-    program = with_waits(assemble("pool reads=62 writes=63\npool reads=0 writes=62\nend"))
+    program = with_waits(CONFIG, assemble("pool reads=62 writes=63\npool reads=0 writes=62\nend"))
     bad = replace(_small(0), lowered=replace(_small(0).lowered, program=program))
     for picture in (*PICTURES[:2], PICTURES[0]):
         _right(host, bad, picture)

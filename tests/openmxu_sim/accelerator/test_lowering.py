@@ -82,7 +82,7 @@ def test_a_network(channels: int, stride: int) -> None:
         values[layer.name] = by_pixels(layer, values[layer.source], values.get(layer.added))
         assert np.abs(values[layer.name]).max() <= 256  # bf16 has all of them
     lowered = lower(MACHINE, image.shape, layers, "x")
-    check_waits(lowered.program)
+    check_waits(lowered.config, lowered.program)
     memories = _memories(lowered, image)
     run(lowered.program, memories)
     for layer in layers:

@@ -56,7 +56,7 @@ class _Case(NamedTuple):
 def _drawn(seed: int, length: int = 8) -> _Case:
     """A random program, or a wild command, and what the definition says of it."""
     rng = np.random.default_rng(seed)
-    program = with_waits(random_program(rng, length, moves=False)) if length else wild_program(rng)
+    program = with_waits(MACHINE, random_program(rng, length, moves=False)) if length else wild_program(rng)
     memories = _memories(rng)
     after = replace(memories, scratchpad=memories.scratchpad.copy())
     return _Case(program, memories, run(program, after), after)
@@ -259,7 +259,7 @@ def _read(commands: Sequence[Command | _Words]) -> tuple[list[Command], str]:
 def _damaged(seed: int) -> tuple[_Case, int, str]:
     """A program, a bit of which is flipped, any in turn; which command is refused and why, or what it computes."""
     rng = np.random.default_rng(seed)
-    commands: list[Command | _Words] = [*with_waits(random_program(rng, 4, moves=False))]
+    commands: list[Command | _Words] = [*with_waits(MACHINE, random_program(rng, 4, moves=False))]
     damaged = int(rng.integers(len(commands)))
     words = list(commands[damaged].words)
     words[seed // 32 % WORDS] ^= 1 << seed % 32
@@ -268,7 +268,9 @@ def _damaged(seed: int) -> tuple[_Case, int, str]:
     program, refusal = _read(commands)
     after = replace(memories, scratchpad=memories.scratchpad.copy())
     index = int(refusal.split()[1]) if refusal.startswith("command ") else len(program)
-    if not refusal and [c.values["computes"] for c in program] == [c.values["computes"] for c in with_waits(program)]:
+    if not refusal and [c.values["computes"] for c in program] == [
+        c.values["computes"] for c in with_waits(MACHINE, program)
+    ]:
         return _Case(commands, memories, run(program, after), after), index, refusal  # type: ignore[arg-type]
     return _Case(commands, memories, [], after), index, refusal  # type: ignore[arg-type]
 

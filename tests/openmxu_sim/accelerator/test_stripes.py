@@ -66,7 +66,7 @@ def test_any_scratchpad(channels: int, sizes: tuple[int, ...]) -> None:
     kinds = set()
     for rows in sizes:
         lowered = fit(replace(_MACHINE, rows=rows), image.shape, layers, "x")
-        check_waits(lowered.program)
+        check_waits(lowered.config, lowered.program)
         memories = _memories(lowered, image)
         memories.scratchpad[1:] = 0x7FC0 if lowered.memory else memories.scratchpad[1:]  # what others left
         run(lowered.program, memories)
@@ -106,7 +106,7 @@ def _check_waits_less(lowered: Lowered) -> None:
         command, less = lowered.program[index], [*lowered.program]
         less[index] = replace(command, values={**command.values, field: command.values[field] + 1})
         with pytest.raises(ValueError, match=rf"^command {index} .*: {field} must be at most "):
-            check_waits(less)
+            check_waits(lowered.config, less)
 
 
 def test_two_areas() -> None:

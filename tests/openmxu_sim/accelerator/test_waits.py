@@ -88,8 +88,8 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_random_programs(count: int) -> None:
     for seed in range(count):
         rng = np.random.default_rng(seed)
-        program = with_waits(random_program(rng, int(rng.integers(2, 13))))
-        check_waits(program)
+        program = with_waits(MACHINE, random_program(rng, int(rng.integers(2, 13))))
+        check_waits(MACHINE, program)
         assert not _differs(program, seed), seed
 
 
@@ -143,7 +143,7 @@ def test_every_order(count: int) -> None:
     states = met = 0
     for seed in range(count):
         program = random_program(np.random.default_rng(seed), 6)
-        states += _explored(with_waits(program))
+        states += _explored(with_waits(MACHINE, program))
         try:
             _explored(program)
         except AssertionError:
@@ -157,14 +157,14 @@ def test_a_wait_less_is_refused() -> None:
     """And there are speeds at which most of such programs go wrong."""
     refused = wrong = 0
     for seed in range(6):
-        program = with_waits(random_program(np.random.default_rng(seed), 8))
+        program = with_waits(MACHINE, random_program(np.random.default_rng(seed), 8))
         for index, command in enumerate(program[:-1]):
             for field in _FIELDS.values():
                 if command.values[field] != ANY:
                     less = [*program]
                     less[index] = replace(command, values={**command.values, field: command.values[field] + 1})
                     with pytest.raises(ValueError, match=rf"^command {index} .*: {field} must be at most "):
-                        check_waits(less)
+                        check_waits(MACHINE, less)
                     refused += 1
                     wrong += _differs(less, seed, tries=20)
     assert refused > 10
@@ -182,7 +182,7 @@ pool{2} reads=1 writes=41
 store{3} rows=40 valid=2 address=8
 end
 """
-    program = with_waits(assemble(text.format("", "", "", "")))
+    program = with_waits(MACHINE, assemble(text.format("", "", "", "")))
     assert program == assemble(
         text.format(" loads=1", " computes=0", " loads=1", "")
     )  # the last one has been waited for
@@ -191,6 +191,6 @@ end
 def test_more_unfinished_commands_than_a_field_counts() -> None:
     first = "load rows=0 valid=2 address=0\n"
     others = "".join(f"load rows={row} valid=2 address={2 * row}\n" for row in range(1, 20))
-    program = with_waits(assemble(f"{first}{others}pool reads=0 writes=40\nend"))
+    program = with_waits(MACHINE, assemble(f"{first}{others}pool reads=0 writes=40\nend"))
     assert program[20].values["loads"] == ANY - 1
-    check_waits(program)
+    check_waits(MACHINE, program)

@@ -30,7 +30,7 @@ def memories(digit: int) -> Memories:
 
 
 def test_each_digit_is_recognised() -> None:
-    check_waits(network().program)
+    check_waits(CONFIG, network().program)
     for digit in range(10):
         run(network().program, made := memories(digit))
         assert network().get("scores", made.scratchpad).argmax() == digit

@@ -1,0 +1,158 @@
+"""An accelerator on a bus: its registers, itself, and the manager of what it moves.
+
+::
+
+    registers ─▶ [ control ] ─▶ [ accelerator ] ─▶ [ master ] ─▶ bus
+                      └───────────▶ resets both, when the bus has answered all
+"""
+
+from typing import Any
+
+from amaranth.hdl import ClockDomain, ClockSignal, DomainRenamer, Module, ResetSignal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from openmxu.accelerator.bus.axi4 import AxiMaster, axi4
+from openmxu.accelerator.bus.control import Control
+from openmxu.accelerator.bus.register_ports import ADDRESS as REGISTERS
+from openmxu.accelerator.bus.register_ports import AxiLite, WishboneRegisters, wishbone
+from openmxu.accelerator.bus.wishbone import WishboneMaster
+from openmxu.accelerator.core import MEMORIES, Accelerator
+from openmxu.accelerator.movers.port import ADDRESS
+from openmxu.spec.accelerator import AcceleratorConfig
+from openmxu.unit.axi import axi_lite
+
+BUSES = ("axi", "wishbone")
+
+
+def _connect(m: Module, outside: Any, prefix: str, inside: Any, ports: dict[str, Any]) -> None:
+    """Connect an inner component's ports to those of a component around it, whose names have a prefix."""
+    for name, port in ports.items():
+        inner, outer = getattr(inside, name), getattr(outside, f"{prefix}{name}")
+        m.d.comb += inner.eq(outer) if port.flow is In else outer.eq(inner)
+
+
+class AttachedAccelerator(wiring.Component):
+    """An accelerator whose bus port is AXI4, without registers: a host's ports instead.
+
+    Members
+    -------
+    i_base : In(20)
+        Bits 31 to 12 of the window's first byte.
+    i_start ... o_quiet
+        As those of :class:`~openmxu.accelerator.Accelerator`, but for its bus.
+    awid ... rready
+        See :func:`~openmxu.accelerator.bus.axi4.axi4`.
+    """
+
+    def __init__(self, config: AcceleratorConfig) -> None:
+        self.config = config
+        self._inside = Accelerator(config)
+        self._host = {name: port for name, port in self._inside.signature.members.items() if name != "bus"}
+        super().__init__({**self._host, "i_base": In(ADDRESS - 12), **axi4(config)})
+
+    def elaborate(self, platform: object) -> Module:
+        """Connect both."""
+        m = Module()
+        m.submodules.accelerator = accelerator = self._inside
+        m.submodules.master = master = AxiMaster(self.config)
+        m.d.comb += master.i_base.eq(self.i_base)
+        wiring.connect(m, accelerator.bus, master.port)
+        _connect(m, self, "", accelerator, self._host)
+        _connect(m, self, "", master, axi4(self.config))
+        return m
+
+
+class BusAccelerator(wiring.Component):
+    """An accelerator with registers and an interrupt; it reads operands and weights from a bus, and writes results.
+
+    The memory of commands is written by registers, all others by commands. A reset by ``CONTROL`` waits until the bus
+    has answered all that is under way; ``rst`` or ``aresetn`` must reset the bus, too.
+
+    Parameters
+    ----------
+    config
+        Sizes; it must have a bus.
+    bus
+        ``"axi"``: AXI4, and AXI4-Lite for registers. ``"wishbone"``: Wishbone for both.
+
+    Members
+    -------
+    aclk, aresetn, or clk, rst : In(1)
+    s_axil : AXI4-Lite, or s_wb : Wishbone
+        See :class:`~openmxu.accelerator.bus.control.Register`.
+    m_axi : AXI4, or m_wb : Wishbone
+    irq : Out(1)
+        High until the bits of ``INTERRUPT`` are cleared.
+
+    Raises
+    ------
+    ValueError
+        There is no such bus.
+    """
+
+    def __init__(self, config: AcceleratorConfig, bus: str = "axi") -> None:
+        if bus not in BUSES:
+            raise ValueError(f"bus must be one of {', '.join(BUSES)}, not {bus!r}")
+        if not config.beat:
+            raise ValueError(f"beat must be 32 bits or more on a bus, not {config.beat}")
+        self.config, self.bus = config, bus
+        if bus == "axi":
+            clocks, self._ports = ("aclk", "aresetn"), {"s_axil_": axi_lite(REGISTERS), "m_axi_": axi4(config)}
+        else:
+            clocks = "clk", "rst"
+            self._ports = {"s_wb_": wishbone(32, REGISTERS, In), "m_wb_": wishbone(config.beat, ADDRESS, Out)}
+        ports = {f"{prefix}{name}": port for prefix, named in self._ports.items() for name, port in named.items()}
+        super().__init__({**dict.fromkeys(clocks, In(1)), **ports, "irq": Out(1)})
+
+    @property
+    def module_name(self) -> str:
+        """Name of the exported module."""
+        return f"accelerator_{self.bus}"
+
+    def elaborate(self, platform: object) -> Module:
+        """The accelerator in a clock domain that the registers can reset, the registers in one that they cannot."""
+        m = Module()
+        is_axi = self.bus == "axi"
+        m.domains.sync = ClockDomain(local=True)
+        m.domains.host = ClockDomain(local=True)
+        m.submodules.accelerator = accelerator = Accelerator(self.config)
+        m.submodules.master = master = (AxiMaster if is_axi else WishboneMaster)(self.config)
+        control, front = Control(self.config), (AxiLite if is_axi else WishboneRegisters)()
+        m.submodules.control = DomainRenamer("host")(control)
+        m.submodules.front = DomainRenamer("host")(front)
+        clock, reset = (self.aclk, ~self.aresetn) if is_axi else (self.clk, self.rst)
+        m.d.comb += [
+            ClockSignal().eq(clock),
+            ClockSignal("host").eq(clock),
+            ResetSignal().eq(reset | control.o_reset),
+            ResetSignal("host").eq(reset),
+        ]
+        wiring.connect(m, accelerator.bus, master.port)
+        for (prefix, ports), part in zip(self._ports.items(), (front, master), strict=True):
+            _connect(m, self, prefix, part, ports)
+        self._connect_control(m, control, front.port, accelerator)
+        m.d.comb += [master.i_base.eq(control.o_base), self.irq.eq(control.o_interrupt)]
+        return m
+
+    def _connect_control(self, m: Module, control: Control, port: Any, accelerator: Accelerator) -> None:
+        m.d.comb += [
+            control.i_read.eq(port.read),
+            control.i_written.eq(port.written),
+            control.i_write.eq(port.write),
+            control.i_data.eq(port.data),
+            port.shown.eq(control.o_data),
+            port.readable.eq(control.o_readable),
+            port.writable.eq(control.o_writable),
+            accelerator.i_start.eq(control.o_start),
+            accelerator.i_program.eq(control.o_program),
+            accelerator.i_halt.eq(control.o_halt),
+            accelerator.i_window.eq(control.o_window),
+            accelerator.i_write.eq(control.o_write << MEMORIES.index("program")),
+            accelerator.i_address.eq(control.o_address),
+            accelerator.i_data.eq(control.o_word),
+            *(getattr(control, f"i_{name}").eq(getattr(accelerator, f"o_{name}")) for name in _STATE),
+        ]
+
+
+_STATE = ("running", "ended", "quiet", "tag", "index", "stop")

@@ -1,0 +1,117 @@
+"""The movers' bursts on AXI4: ``load`` asks on AR, ``store`` on AW and W.
+
+::
+
+    reads   ─────────────▶ AR          the movers have room for every beat that they ask for: R and B are always taken
+    read    ◀───────────── R
+    writes  ─▶ [ ] ──────▶ AW          the beats of a burst follow it, and another one follows these
+    written ─▶ [ left ] ─▶ W
+    o_quiet ◀─ [ answers missing ] ◀─ B
+"""
+
+from typing import Any
+
+from amaranth.hdl import Cat, Const, Module, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from openmxu.accelerator.movers.bursts import MOST, PAGE
+from openmxu.accelerator.movers.port import ADDRESS, BusPort
+from openmxu.spec.accelerator import AcceleratorConfig
+
+_ANSWERS = 15
+"""Bursts that are written and not answered, at most."""
+
+_INCREMENTS, _BUFFERABLE = 1, 3
+
+
+def axi4(config: AcceleratorConfig) -> dict[str, Any]:
+    """The ports of an AXI4 manager."""
+    request: dict[str, Any] = {
+        "id": Out(1),
+        "addr": Out(ADDRESS),
+        "len": Out(8),
+        "size": Out(3),
+        "burst": Out(2),
+        "lock": Out(1),
+        "cache": Out(4),
+        "prot": Out(3),
+        "qos": Out(4),
+        "valid": Out(1),
+        "ready": In(1),
+    }
+    written = {"data": Out(config.beat), "strb": Out(config.beat // 8), "last": Out(1), "valid": Out(1), "ready": In(1)}
+    answer = {"id": In(1), "resp": In(2), "valid": In(1), "ready": Out(1)}
+    read = {"id": In(1), "data": In(config.beat), "resp": In(2), "last": In(1), "valid": In(1), "ready": Out(1)}
+    channels = {"aw": request, "w": written, "b": answer, "ar": request, "r": read}
+    return {f"{channel}{name}": port for channel, ports in channels.items() for name, port in ports.items()}
+
+
+class AxiMaster(wiring.Component):
+    """A bus port as a manager of AXI4.
+
+    One ID, so that all answers come in order; addresses that count up; normal memory, bufferable, not cacheable. No
+    burst crosses 4 kB. No output follows an input within the cycle.
+
+    Latency: none. Throughput: a beat a cycle each way; between bursts that are written, a cycle passes. Back-pressure:
+    on AR, AW and W; R and B are always taken.
+
+    Members
+    -------
+    i_base : In(20)
+        Bits 31 to 12 of the window's first byte.
+    port : In(BusPort)
+    awid ... rready : AXI4 channels
+    """
+
+    def __init__(self, config: AcceleratorConfig) -> None:
+        self.config = config
+        super().__init__({"i_base": In(ADDRESS - 12), "port": In(BusPort(config)), **axi4(config)})
+
+    def elaborate(self, platform: object) -> Module:
+        """A counter of beats left in the burst that is written, and one of answers that are missing."""
+        m = Module()
+        port, size = self.port, (self.config.beat // 8).bit_length() - 1
+        left = Signal(range(MOST + 1))
+        missing = Signal(range(_ANSWERS + 1))
+        requested, answered = Signal(), Signal()
+        for channel, burst in (("ar", port.reads.payload), ("aw", port.writes.payload)):
+            m.d.comb += [
+                getattr(self, f"{channel}addr").eq(physical(self.i_base, burst, size)),
+                getattr(self, f"{channel}len").eq(burst.length),
+                getattr(self, f"{channel}size").eq(size),
+                getattr(self, f"{channel}burst").eq(_INCREMENTS),
+                getattr(self, f"{channel}cache").eq(_BUFFERABLE),
+            ]
+        m.d.comb += [
+            self.arvalid.eq(port.reads.valid),
+            port.reads.ready.eq(self.arready),
+            port.read.data.eq(self.rdata),
+            port.read.error.eq(self.rresp[1]),
+            port.read.valid.eq(self.rvalid),
+            Cat(self.rready, self.bready).eq(3),
+            self.awvalid.eq(port.writes.valid & (left == 0) & (missing != _ANSWERS)),
+            port.writes.ready.eq(self.awready & (left == 0) & (missing != _ANSWERS)),
+            requested.eq(self.awvalid & self.awready),
+            self.wdata.eq(port.written.payload.data),
+            self.wstrb.eq(Cat(word.replicate(2) for word in port.written.payload.words)),
+            self.wlast.eq(left == 1),
+            self.wvalid.eq(port.written.valid & (left != 0)),
+            port.written.ready.eq(self.wready & (left != 0)),
+            answered.eq(self.bvalid & (missing != 0)),
+            port.quiet.eq(missing == 0),
+            port.error.eq(self.bvalid & (self.bresp[1] | (missing == 0))),
+        ]
+        with m.If(requested):
+            m.d.sync += left.eq(port.writes.payload.length + 1)
+        with m.Elif(self.wvalid & self.wready):
+            m.d.sync += left.eq(left - 1)
+        m.d.sync += missing.eq(missing + requested - answered)
+        return m
+
+
+def physical(base: Signal, burst: Any, size: int) -> Cat:
+    """The byte address of a burst of beats of 2^size bytes."""
+    offset = Cat(Const(0, size), burst.address)[:ADDRESS]
+    page = PAGE.bit_length() - 1
+    return Cat(offset[:page], (offset[page:] + base)[: ADDRESS - page])

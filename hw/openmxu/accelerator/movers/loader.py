@@ -1,0 +1,156 @@
+"""Moves rows from the bus into the scratchpad, or into the memory of weights.
+
+::
+
+    [ walk ] ─┬─▶ [ bursts ] ──▶ requests             asked only with room for every beat of the longest burst
+              └─▶ [ places ] ─┐                       row, shift, index of each beat that was asked for
+    beats ──────▶ [ beats  ] ─┴▶ rotate ─▶ [ row ] ─▶ a memory
+
+Rotated by ``shift``, a beat has each word in its lane modulo B: lanes before B - shift are of group ``index`` of the
+row, those behind of the group before.
+"""
+
+from typing import Any
+
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from openmxu.accelerator.loop import STEP
+from openmxu.accelerator.movers.bursts import MOST, ROOM, Burst, Bursts
+from openmxu.accelerator.movers.fifo import WideFifo
+from openmxu.accelerator.movers.walk import WORD, MoveBeat, MoveCommand, Walk, lanes
+from openmxu.spec.accelerator import AcceleratorConfig
+from openmxu.spec.formats import BF16
+
+
+class ReadBeat(data.StructLayout):
+    """A beat that was read, if ``valid``: ``data``, and whether the bus says that it is wrong. It must be taken."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__({"data": width, "error": 1, "valid": 1})
+
+
+class Loader(wiring.Component):
+    """The engine of ``load``.
+
+    Throughput: a beat a cycle, if rows are taken. Back-pressure: a row waits for ``i_taken``; beats never wait.
+
+    Members
+    -------
+    i_command : In(MoveCommand)
+    i_begin : In(1)
+        Take the command; only while not ``o_busy``.
+    i_window : In(32)
+        Words of the window.
+    i_stop : In(1)
+        Ask for nothing, and write nothing.
+    o_busy : Out(1)
+    o_done : Out(1)
+        The last row of a command has been written.
+    o_quiet : Out(1)
+        No beat is asked for or waits.
+    requests : Out(stream of Burst)
+    i_beat : In(ReadBeat)
+    o_write : Out(1)
+        A row is there.
+    o_into_weights : Out(1)
+    o_row : Out(20)
+    o_data : Out(size · 16)
+    i_taken : In(1)
+        The row is written now.
+    o_absent, o_outside, o_error : Out(1)
+        The next row is not in its memory; a word of it is not in the window; the bus said that a beat is wrong, or
+        gave one that nobody asked for.
+    """
+
+    def __init__(self, config: AcceleratorConfig) -> None:
+        self.config = config
+        super().__init__(
+            {
+                "i_command": In(MoveCommand(config)),
+                **dict.fromkeys(("i_begin", "i_stop", "i_taken"), In(1)),
+                "i_window": In(WORD),
+                **dict.fromkeys(("o_busy", "o_done", "o_quiet"), Out(1)),
+                "requests": Out(stream.Signature(Burst())),
+                "i_beat": In(ReadBeat(config.beat)),
+                **dict.fromkeys(("o_write", "o_into_weights"), Out(1)),
+                "o_row": Out(STEP),
+                "o_data": Out(config.size * BF16.width),
+                **dict.fromkeys(("o_absent", "o_outside", "o_error"), Out(1)),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        """Ask for beats while there is room, and put together rows from those that come."""
+        m = Module()
+        m.submodules.walk = walk = Walk(self.config)
+        m.submodules.bursts = bursts = Bursts(self.config)
+        m.submodules.places = places = WideFifo(width=len(Value.cast(walk.o.payload)), depth=ROOM)
+        m.submodules.beats_read = beats = WideFifo(width=self.config.beat, depth=ROOM)
+        room, missing = (
+            Signal(range(ROOM + 1), name=name, init=init) for name, init in (("room", ROOM), ("missing", 0))
+        )
+        asks, uses = Signal(), Signal()
+        wrong = walk.o.payload.absent | walk.o.payload.outside
+        with m.If(self.i_begin):
+            m.d.sync += self.o_busy.eq(1)
+        with m.Elif(self.o_done):
+            m.d.sync += self.o_busy.eq(0)
+        m.d.comb += [
+            walk.i_command.eq(self.i_command),
+            walk.i_begin.eq(self.i_begin),
+            walk.i_window.eq(self.i_window),
+            walk.o.ready.eq(asks),
+            asks.eq(walk.o.valid & ~wrong & ~self.i_stop & bursts.o_ready & (bursts.o_joins | (room >= MOST))),
+            bursts.i_address.eq(walk.o.payload.address),
+            bursts.i_valid.eq(asks),
+            bursts.i_flush.eq(~asks),
+            places.w_data.eq(walk.o.payload),
+            places.w_en.eq(asks),
+            beats.w_data.eq(self.i_beat.data),
+            beats.w_en.eq(self.i_beat.valid & (missing != 0)),
+            self.o_absent.eq(walk.o.valid & walk.o.payload.absent),
+            self.o_outside.eq(walk.o.valid & walk.o.payload.outside),
+            self.o_error.eq(self.i_beat.valid & (self.i_beat.error | (missing == 0))),
+            self.o_quiet.eq((room == ROOM) & ~bursts.o.valid & ~bursts.o_open),
+        ]
+        wiring.connect(m, bursts.o, wiring.flipped(self.requests))
+        m.d.sync += [room.eq(room - asks + uses), missing.eq(missing + asks - beats.w_en)]
+        self._assemble(m, places, beats, walk.o_command, uses)
+        return m
+
+    def _assemble(self, m: Module, places: Any, beats: Any, command: Any, uses: Signal) -> None:
+        """Put the words of each beat into their lanes; a row is complete with its last beat."""
+        size, count = self.config.size, lanes(self.config)
+        place = data.View(MoveBeat(self.config), places.r_data)
+        row = Signal(size * BF16.width, reset_less=True)
+        end = Signal()
+        m.d.comb += [
+            uses.eq(places.r_rdy & beats.r_rdy & (~self.o_write | self.i_taken | self.i_stop)),
+            places.r_en.eq(uses),
+            beats.r_en.eq(uses),
+            self.o_into_weights.eq(command.into_weights),
+            self.o_done.eq(self.o_write & self.i_taken & end),
+        ]
+        rotated = _rotated(beats.r_data, place.shift, count)
+        for index in range(size):
+            group, lane = divmod(index, count)
+            is_behind = lane + place.shift >= count  # of the beat that follows
+            with m.If(uses & (place.index == group + is_behind)):
+                m.d.sync += row.word_select(index, BF16.width).eq(rotated[lane])
+        with m.If(uses | self.i_taken):
+            m.d.sync += self.o_write.eq(uses & place.last & ~self.i_stop)
+        with m.If(uses):
+            m.d.sync += [self.o_row.eq(place.row), end.eq(place.end)]
+        m.d.comb += self.o_data.eq(
+            Cat(Mux(index < command.valid, row.word_select(index, BF16.width), 0) for index in range(size))
+        )
+
+
+def _rotated(beat: Value, shift: Value, count: int) -> list[Value]:
+    """The words of a beat, so many lanes lower."""
+    words = [beat.word_select(lane, BF16.width) for lane in range(count)]
+    for level in range(len(shift)):
+        words = [Mux(shift[level], words[(lane + (1 << level)) % count], words[lane]) for lane in range(count)]
+    return words

@@ -1,0 +1,42 @@
+"""What the movers say to a bus, whichever it is."""
+
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from openmxu.accelerator.movers.bursts import Burst
+from openmxu.accelerator.movers.loader import ReadBeat
+from openmxu.accelerator.movers.storer import WrittenBeat
+from openmxu.spec.accelerator import AcceleratorConfig
+
+ADDRESS = 32
+"""Bits of an address, of a byte."""
+
+
+class BusPort(wiring.Signature):
+    """Bursts and beats of both movers.
+
+    Members
+    -------
+    reads : Out(stream of Burst)
+    read : In(ReadBeat)
+        The beats of these bursts, in order.
+    writes : Out(stream of Burst)
+    written : Out(stream of WrittenBeat)
+        The beats of these bursts, in order, there before their burst.
+    quiet : In(1)
+        All bursts that were taken from ``writes`` are written.
+    error : In(1)
+        One was not.
+    """
+
+    def __init__(self, config: AcceleratorConfig) -> None:
+        super().__init__(
+            {
+                "reads": Out(stream.Signature(Burst())),
+                "read": In(ReadBeat(config.beat)),
+                "writes": Out(stream.Signature(Burst())),
+                "written": Out(stream.Signature(WrittenBeat(config.beat))),
+                "quiet": In(1),
+                "error": In(1),
+            }
+        )

@@ -1,0 +1,158 @@
+"""The beats of a ``load`` or ``store``: rows of a memory on chip, and the words of the bus that belong to each.
+
+::
+
+    beat of the bus, B words       │ . . 0 1 │ 2 3 4 5 │ 6 . . . │      a row of 7 words that begins at lane 2
+                                   index 0     1         2             B = 4, shift 2
+"""
+
+from amaranth.hdl import Module, Mux, Signal, Value
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from openmxu.accelerator.loop import STEP, LevelLayout, Loop
+from openmxu.spec.accelerator import AcceleratorConfig
+from openmxu.spec.commands import KINDS
+from openmxu.spec.formats import BF16
+
+WORD = KINDS["load"].fields["address"].width
+"""Bits of a word's address."""
+
+_LEVELS = len(KINDS["load"].levels)
+
+
+def lanes(config: AcceleratorConfig) -> int:
+    """Words of a beat."""
+    return config.beat // BF16.width
+
+
+class MoveCommand(data.StructLayout):
+    """A ``load`` or ``store``.
+
+    Members
+    -------
+    rows : 20
+        The first row.
+    valid : bits of size
+        Words of a row that are moved.
+    address : 32
+        The first word in the window of the bus.
+    into_weights : 1
+        Rows are those of the memory of weights.
+    rows_levels, address_levels : 3 of LevelLayout
+        Trips are the same in both.
+    """
+
+    def __init__(self, config: AcceleratorConfig) -> None:
+        super().__init__(
+            {
+                "rows": STEP,
+                "valid": range(config.size + 1),
+                "address": WORD,
+                "into_weights": 1,
+                "rows_levels": data.ArrayLayout(LevelLayout(), _LEVELS),
+                "address_levels": data.ArrayLayout(LevelLayout(WORD), _LEVELS),
+            }
+        )
+
+
+class MoveBeat(data.StructLayout):
+    """A beat of a row.
+
+    Members
+    -------
+    address : 32
+        Of the beat, counted in beats from the start of the window.
+    row : 20
+    index : bits of beats in a row
+        Of the beat in its row.
+    shift : bits of lanes
+        Lane of the row's first word, in the first beat.
+    last : 1
+        The last beat of its row.
+    end : 1
+        The last beat of the command.
+    absent : 1
+        The row is not in its memory.
+    outside : 1
+        A word is not in the window.
+    """
+
+    def __init__(self, config: AcceleratorConfig) -> None:
+        index = range(-(-config.size // lanes(config)) + 1)
+        flags = dict.fromkeys(("last", "end", "absent", "outside"), 1)
+        super().__init__({"address": WORD, "row": STEP, "index": index, "shift": range(lanes(config)), **flags})
+
+
+class Walk(wiring.Component):
+    """The beats of a command, row by row.
+
+    Latency: the first beat is there four cycles after ``i_begin``. Throughput: a beat a cycle. Back-pressure: a beat
+    waits for ``o.ready``.
+
+    Members
+    -------
+    i_command : In(MoveCommand)
+    i_begin : In(1)
+        Take the command.
+    o_command : Out(MoveCommand)
+        The one that was taken last.
+    i_window : In(32)
+        Words of the window.
+    o : Out(stream of MoveBeat)
+    """
+
+    def __init__(self, config: AcceleratorConfig) -> None:
+        self.config = config
+        super().__init__(
+            {
+                "i_command": In(MoveCommand(config)),
+                "i_begin": In(1),
+                "o_command": Out(MoveCommand(config)),
+                "i_window": In(WORD),
+                "o": Out(stream.Signature(MoveBeat(config))),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        """Step both loops behind the last beat of a row; a register holds the beat that is offered."""
+        m = Module()
+        m.submodules.rows = rows = Loop(_LEVELS)
+        m.submodules.words = words = Loop(_LEVELS, WORD)
+        command, beat = self.o_command, self.o.payload
+        index, last = Signal.like(beat.index), Signal()
+        walking, taken, begun, goes = Signal(), Signal(), Signal(), Signal()
+        ends = last & rows.o_last.all()
+        m.d.comb += goes.eq(walking & (~self.o.valid | self.o.ready))
+        for loop, base in ((rows, "rows"), (words, "address")):
+            m.d.comb += [
+                loop.i_base.eq(command[base]),
+                loop.i_levels.eq(command[f"{base}_levels"]),
+                loop.i_begin.eq(begun),
+                loop.i_next.eq(goes & last),
+            ]
+        m.d.sync += [taken.eq(self.i_begin), begun.eq(taken)]
+        with m.If(self.i_begin):
+            m.d.sync += command.eq(self.i_command)
+        with m.If(begun):
+            m.d.sync += [walking.eq(1), index.eq(0)]
+        with m.If(self.o.ready):
+            m.d.sync += self.o.valid.eq(0)
+        with m.If(goes):
+            m.d.sync += [self.o.valid.eq(1), walking.eq(~ends), index.eq(Mux(last, 0, index + 1))]
+            m.d.sync += [beat.index.eq(index), beat.last.eq(last), beat.end.eq(ends)]
+            self._offer(m, rows.o_address, words.o_address, index, last)
+        return m
+
+    def _offer(self, m: Module, row: Value, word: Value, index: Value, last: Value) -> None:
+        """Say where a beat is, whether it is the last of its row, and whether the row may be moved."""
+        command, beat, low = self.o_command, self.o.payload, len(self.o.payload.shift)
+        end, rows = Signal(WORD + 1), Mux(command.into_weights, self.config.weights, self.config.rows)
+        m.d.comb += [end.eq(word + command.valid), last.eq(index == (word[:low] + command.valid - 1) >> low)]
+        m.d.sync += [
+            beat.address.eq(word[low:] + index),
+            beat.row.eq(row),
+            beat.shift.eq(word[:low]),
+            beat.absent.eq(row >= rows),
+            beat.outside.eq(end > self.i_window),
+        ]

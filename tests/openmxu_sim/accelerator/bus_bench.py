@@ -1,0 +1,222 @@
+"""cocotb bench of an accelerator on its bus: a host at its registers, a memory at its manager, both not ours on AXI."""
+
+import os
+import random
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import cocotb
+import numpy as np
+from cocotb.clock import Clock
+from cocotb.triggers import ClockCycles, FallingEdge, RisingEdge, with_timeout
+from cocotbext.axi import AxiBus, AxiLiteBus, AxiLiteMaster, AxiRam
+
+from openmxu.accelerator.bus.control import Register
+
+CASES = np.load(os.environ["OPENMXU_CASES"])
+"""Programs (n, words), and the words of the memory before and after each, (n, words)."""
+
+WINDOW = 0x4000_0000
+IS_AXI = bool(int(os.environ["OPENMXU_AXI"]))
+Read, Write = Callable[[int], Awaitable[int]], Callable[[int, int], Awaitable[None]]
+
+
+def _stalls(seed: int, share: float) -> Any:
+    generator = random.Random(seed)
+    while True:
+        yield generator.random() < share
+
+
+class _Axi:
+    """cocotbext-axi on all ports."""
+
+    def __init__(self, dut: Any) -> None:
+        self.memory = AxiRam(AxiBus.from_prefix(dut, "m_axi"), dut.aclk, dut.aresetn, False, size=1 << 13)
+        self._host = AxiLiteMaster(AxiLiteBus.from_prefix(dut, "s_axil"), dut.aclk, dut.aresetn, False)
+        self.clock, self._reset = dut.aclk, dut.aresetn
+        write, read = self.memory.write_if, self.memory.read_if
+        for seed, channel in enumerate(
+            (write.aw_channel, write.w_channel, write.b_channel, read.ar_channel, read.r_channel)
+        ):
+            channel.set_pause_generator(_stalls(seed, 0.3))
+
+    async def start(self) -> None:
+        self._reset.value = 0
+        await ClockCycles(self.clock, 3)
+        self._reset.value = 1
+        await ClockCycles(self.clock, 3)
+
+    async def write(self, register: int, word: int) -> None:
+        answer = await self._host.write(register, word.to_bytes(4, "little"))
+        assert answer.resp == 0, register
+
+    async def read(self, register: int) -> int:
+        answer = await self._host.read(register, 4)
+        assert answer.resp == 0, register
+        return int.from_bytes(answer.data, "little")
+
+    async def refuses(self, register: int, *, write: bool) -> bool:
+        host = self._host
+        answer = await (host.write(register, b"\0\0\0\1") if write else host.read(register, 4))
+        return int(answer.resp) == 2
+
+    def fill(self, words: np.ndarray) -> None:
+        self.memory.write(0, words.astype("<u2").tobytes())
+
+    def content(self, count: int) -> np.ndarray:
+        return np.frombuffer(self.memory.read(0, 2 * count), "<u2")
+
+
+class _Wishbone:
+    """A host and a memory that follow Wishbone's registered feedback cycles."""
+
+    def __init__(self, dut: Any) -> None:
+        self._dut, self.clock = dut, dut.clk
+        self._bytes = bytearray(1 << 13)
+        self._random = random.Random(1)
+        cocotb.start_soon(self._serve())
+
+    async def start(self) -> None:
+        dut = self._dut
+        for name in ("cyc", "stb", "we", "sel", "adr", "dat_w", "cti", "bte"):
+            getattr(dut, f"s_wb_{name}").value = 0
+        dut.m_wb_ack.value = dut.m_wb_err.value = 0
+        dut.rst.value = 1
+        await ClockCycles(self.clock, 3)
+        dut.rst.value = 0
+        await ClockCycles(self.clock, 3)
+
+    async def _request(self, register: int, word: int | None) -> int | None:
+        dut = self._dut
+        await FallingEdge(self.clock)
+        dut.s_wb_adr.value, dut.s_wb_sel.value = register >> 2, 15
+        dut.s_wb_we.value, dut.s_wb_dat_w.value = word is not None, word or 0
+        dut.s_wb_cyc.value = dut.s_wb_stb.value = 1
+        while not (dut.s_wb_ack.value or dut.s_wb_err.value):
+            await FallingEdge(self.clock)
+        shown = int(dut.s_wb_dat_r.value) if dut.s_wb_ack.value else None
+        dut.s_wb_cyc.value = dut.s_wb_stb.value = 0
+        return shown
+
+    async def write(self, register: int, word: int) -> None:
+        assert await self._request(register, word) is not None, register
+
+    async def read(self, register: int) -> int:
+        shown = await self._request(register, None)
+        assert shown is not None, register
+        return shown
+
+    async def refuses(self, register: int, *, write: bool) -> bool:
+        return await self._request(register, 1 << 24 if write else None) is None
+
+    async def _serve(self) -> None:
+        """Answer at random; a burst's next address is that of the beat before and one, up to its end."""
+        dut, expected = self._dut, None
+        count = len(dut.m_wb_dat_w) // 8
+        while True:
+            await FallingEdge(self.clock)
+            dut.m_wb_ack.value = 0
+            if not (dut.m_wb_cyc.value and dut.m_wb_stb.value) or self._random.random() < 0.3:
+                continue
+            word, ends = int(dut.m_wb_adr.value), int(dut.m_wb_cti.value)
+            assert ends in (2, 7)
+            assert expected in (None, word)
+            expected = word + 1 if ends == 2 else None
+            at = word * count - WINDOW
+            assert 0 <= at < len(self._bytes)
+            if dut.m_wb_we.value:
+                data, select = int(dut.m_wb_dat_w.value).to_bytes(count, "little"), int(dut.m_wb_sel.value)
+                for index in range(count):
+                    if select >> index & 1:
+                        self._bytes[at + index] = data[index]
+            else:
+                dut.m_wb_dat_r.value = int.from_bytes(self._bytes[at : at + count], "little")
+            dut.m_wb_ack.value = 1
+
+    def fill(self, words: np.ndarray) -> None:
+        self._bytes[: 2 * words.size] = words.astype("<u2").tobytes()
+
+    def content(self, count: int) -> np.ndarray:
+        return np.frombuffer(bytes(self._bytes[: 2 * count]), "<u2")
+
+
+@cocotb.test()
+async def programs_leave_what_the_definition_says(dut: Any) -> None:
+    """The host writes programs, starts them, and waits for the interrupt."""
+    host = (_Axi if IS_AXI else _Wishbone)(dut)
+    Clock(host.clock, 10, unit="ns").start()
+    await host.start()
+    for register, word in (
+        # cocotbext's memory is as large as the window and repeats beyond it.
+        (Register.WINDOW, WINDOW),
+        (Register.LENGTH, 1 << 13),
+        (Register.ENABLE, 3),
+    ):
+        await host.write(register, word)
+    for number, (words, before, after) in enumerate(
+        zip(CASES["programs"], CASES["before"], CASES["after"], strict=True)
+    ):
+        host.fill(before)
+        await host.write(Register.ADDRESS, 0)
+        for word in words:
+            await host.write(Register.DATA, int(word))
+        await host.write(Register.CONTROL, 1)
+        await with_timeout(RisingEdge(dut.irq), 1, "ms")
+        assert await host.read(Register.STATUS) & 0xF == 0b1010, number
+        assert await host.read(Register.TAG) == number
+        assert (host.content(before.size) == after).all(), number
+        await host.write(Register.INTERRUPT, 3)
+        await ClockCycles(host.clock, 2)
+        assert not dut.irq.value
+
+
+@cocotb.test()
+async def a_window_is_kept(dut: Any) -> None:
+    """A program that leaves it stops with an interrupt; after a reset the next one runs."""
+    host = (_Axi if IS_AXI else _Wishbone)(dut)
+    Clock(host.clock, 10, unit="ns").start()
+    await host.start()
+    for register, word in ((Register.WINDOW, WINDOW), (Register.LENGTH, 0), (Register.ENABLE, 2)):
+        await host.write(register, word)
+    for word in CASES["programs"][0]:
+        await host.write(Register.DATA, int(word))
+    await host.write(Register.CONTROL, 1)
+    await with_timeout(RisingEdge(dut.irq), 1, "ms")
+    assert await host.read(Register.STATUS) & 0xF == 0b1100
+    assert await host.read(Register.STOP) == 8  # of command 0
+    await host.write(Register.CONTROL, 4)
+    await ClockCycles(host.clock, 5)
+    assert await host.read(Register.STATUS) & 0x1F == 0b1000
+    host.fill(CASES["before"][0])
+    await host.write(Register.LENGTH, 1 << 13)
+    await host.write(Register.INTERRUPT, 3)
+    await host.write(Register.CONTROL, 1)
+    while not await host.read(Register.STATUS) & 2:
+        pass
+    assert (host.content(CASES["before"][0].size) == CASES["after"][0]).all()
+
+
+@cocotb.test()
+async def registers_are_as_described(dut: Any) -> None:
+    """Each address of the page: what it shows after a reset, whether it is refused, and what it keeps."""
+    host = (_Axi if IS_AXI else _Wishbone)(dut)
+    Clock(host.clock, 10, unit="ns").start()
+    await host.start()
+    size, bus = (int(os.environ[name]) for name in ("OPENMXU_SIZE", "OPENMXU_BUS"))
+    constant = [0x4D584131, size | 1 << 16 | bus // 8 << 24, 16, 64, 64, 1024]
+    for address in range(0, 0x80, 4):
+        if address in (0x1C, Register.DATA) or address > Register.CYCLES:
+            assert await host.refuses(address, write=False), address
+        else:
+            shown = await host.read(address)
+            assert address // 4 >= len(constant) or shown == constant[address // 4], address
+            assert address < Register.CONTROL or shown == (8 if address == Register.STATUS else 0), address
+        kept = address in (Register.START, Register.ENABLE, Register.WINDOW, Register.LENGTH, Register.ADDRESS)
+        assert await host.refuses(address, write=True) == (
+            not kept and address not in (Register.CONTROL, Register.INTERRUPT, Register.DATA)
+        ), address
+        if kept:
+            await host.write(address, 0x1234_5FFF)
+            pages = address in (Register.WINDOW, Register.LENGTH)
+            assert await host.read(address) == (3 if address == Register.ENABLE else 0x1234_5000 | 0xFFF * (not pages))
+            await host.write(address, 0)

@@ -1,0 +1,237 @@
+"""The accelerator on its bus, against the definition and the rules of AXI4: programs that move words, and faults."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+
+from openmxu.accelerator import Stop
+from openmxu.spec.accelerator import AcceleratorConfig, check_program, words_moved
+from openmxu.spec.commands import WORDS, Command, assemble
+from openmxu_sim.accelerator import Memories, check_waits, run, with_waits
+from openmxu_sim.accelerator.definition import Halves
+from openmxu_sim.accelerator.simulation import Fault, Run, SimulatedAccelerator
+
+from ...conftest import needs_compiler, slow, thorough
+from . import programs
+from .programs import MACHINE, random_program, random_words
+
+pytestmark = needs_compiler
+
+_CONFIG = replace(MACHINE, beat=32)
+_WORDS = 2048  # of a page
+_BASE = 0xFFFF_F000  # the last page there is
+_MOST, _PATIENCE = 20_000, 1 << 16
+_STALLS = (0, 0.1, 0.5, 0.9)
+
+
+@dataclass(frozen=True)
+class _Words:
+    """A command that may be none."""
+
+    words: tuple[int, ...]
+
+
+class _Case(NamedTuple):
+    program: Sequence[Command | _Words]
+    before: Memories
+    after: Memories
+    tag: int | None  # none: any, the program is refused, or its result depends on times
+
+
+@pytest.fixture(scope="module")
+def machine() -> SimulatedAccelerator:
+    return SimulatedAccelerator(_CONFIG)
+
+
+def _memories(rng: np.random.Generator, config: AcceleratorConfig = _CONFIG) -> Memories:
+    weights, scratchpad = (random_words(rng, rows, config.size) for rows in (config.weights, config.rows))
+    return Memories(config, weights, scratchpad, random_words(rng, _WORDS))
+
+
+def _copied(memories: Memories) -> Memories:
+    return replace(memories, **{name: getattr(memories, name).copy() for name in ("weights", "scratchpad", "memory")})
+
+
+def _drawn(seed: int, length: int = 8, config: AcceleratorConfig = _CONFIG) -> _Case:
+    rng = np.random.default_rng(seed)
+    program = with_waits(config, random_program(rng, length))
+    before = _memories(rng, config)
+    after = _copied(before)
+    return _Case(program, before, after, run(program, after)[0])
+
+
+def _damaged(seed: int) -> _Case:
+    """A program, a bit of which is flipped, any in turn."""
+    rng = np.random.default_rng(seed)
+    commands: list[Command | _Words] = [*with_waits(_CONFIG, random_program(rng, 4))]
+    damaged = int(rng.integers(len(commands)))
+    words = list(commands[damaged].words)
+    words[seed // 32 % WORDS] ^= 1 << seed % 32
+    commands[damaged] = _Words(tuple(words))
+    before = _memories(rng)
+    after = _copied(before)
+    try:
+        program = [Command.of_words(command.words) for command in commands]
+        check_program(_CONFIG, program)
+        check_waits(_CONFIG, program)
+        return _Case(commands, before, after, run(program, after)[0])
+    except ValueError:
+        return _Case(commands, before, after, None)
+
+
+class _Seen(NamedTuple):
+    report: Run
+    memory: Halves
+    broken: str
+
+
+def _run(machine: SimulatedAccelerator, case: _Case, seed: int, most: int = _MOST, **fault: int) -> _Seen:
+    """Run a program after a reset, and go on until nothing is under way."""
+    memory = case.before.memory.copy()
+    machine.attach(memory, _BASE, seed=seed, stall=_STALLS[seed % 4], **fault)  # type: ignore[arg-type]
+    machine.reset()
+    machine.write(case.program, case.before)  # type: ignore[arg-type]
+    report = machine.run(most=most)
+    traffic = machine.traffic(0 if report.tag is not None else 500)
+    assert traffic.quiet or report.stop == Stop.TIME or report.cycles == most, (seed, report)
+    return _Seen(report, memory, traffic.broken)
+
+
+def _check(machine: SimulatedAccelerator, case: _Case, seed: int) -> None:
+    seen = _run(machine, case, seed)
+    assert (seen.report.tag, seen.report.stop, seen.broken) == (case.tag, Stop.NONE, ""), seed
+    assert (seen.memory == case.after.memory).all(), seed
+    assert (machine.scratchpad() == case.after.scratchpad).all(), seed
+
+
+@pytest.mark.parametrize("count", [100, slow(1000), thorough(10_000)])
+def test_random_programs(count: int, machine: SimulatedAccelerator) -> None:
+    for seed in range(count):
+        _check(machine, _drawn(seed), seed)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        AcceleratorConfig(size=4, stages=2, depth=16, rows=64, weights=128, beat=64),
+        slow(AcceleratorConfig(size=3, stages=1, depth=16, rows=65, weights=99, beat=32)),
+        slow(AcceleratorConfig(size=16, stages=1, depth=16, rows=64, weights=256, beat=32)),
+        slow(AcceleratorConfig(size=16, stages=1, depth=16, rows=64, weights=256, beat=128)),
+        slow(AcceleratorConfig(size=16, stages=1, depth=16, rows=64, weights=256, beat=256)),
+    ],
+)
+def test_widths_of_the_bus(config: AcceleratorConfig, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(programs, "MACHINE", config)
+    machine = SimulatedAccelerator(config)
+    for seed in range(100):
+        _check(machine, _drawn(seed, 8, config), seed)
+
+
+@pytest.mark.parametrize("count", [60, slow(500), thorough(2000)])
+def test_faults_of_the_bus(count: int, machine: SimulatedAccelerator) -> None:
+    """An error, silence, or a beat too many: no tag with a wrong word, and a code in time."""
+    stops = dict.fromkeys(Stop, 0)
+    for seed in range(count):
+        case, fault = _drawn(seed), Fault(1 + seed % 4)
+        seen = _run(machine, case, seed, 4 * _PATIENCE, fault=fault, at=1 + seed // 4 % 5)
+        assert not seen.broken, seed
+        stops[seen.report.stop] += 1
+        if seen.report.tag is None:
+            expected = Stop.TIME if fault == Fault.SILENT else Stop.BUS
+            assert seen.report.stop == expected, seed
+            moves = [c for c in case.program[: seen.report.index + 1] if isinstance(c, Command)][-1].opcode
+            assert expected == Stop.TIME or fault == Fault.UNEXPECTED or moves == ("load", "store")[fault - 1], seed
+        else:
+            assert (seen.memory == case.after.memory).all(), seed
+            assert (machine.scratchpad() == case.after.scratchpad).all(), seed
+    assert min(stops[Stop.NONE], stops[Stop.BUS], stops[Stop.TIME]) > count // 20
+    assert sum(stops[stop] for stop in (Stop.NONE, Stop.BUS, Stop.TIME)) == count
+
+
+@pytest.mark.parametrize("count", [100, slow(800), thorough(2048)])
+def test_damaged_programs(count: int, machine: SimulatedAccelerator) -> None:
+    """It ends as the definition says, or stops; nothing outside of the window is touched."""
+    stopped = 0
+    for number in range(count):
+        seed = number * 2048 // count
+        case = _damaged(seed)
+        seen = _run(machine, case, seed)
+        assert not seen.broken, seed
+        stopped += seen.report.stop != Stop.NONE
+        assert seen.report.stop not in (Stop.BUS, Stop.TIME), seed
+        if case.tag is not None and seen.report.cycles < _MOST:
+            assert (seen.report.tag, seen.report.stop) == (case.tag, Stop.NONE), seed
+            assert (seen.memory == case.after.memory).all(), seed
+            assert (machine.scratchpad() == case.after.scratchpad).all(), seed
+    assert stopped > count // 4
+
+
+@pytest.mark.parametrize("count", [40, slow(300), thorough(1000)])
+def test_resets(count: int, machine: SimulatedAccelerator) -> None:
+    """With its bus, in any cycle; the next program leaves what the definition says."""
+    running = 0
+    for seed in range(count):
+        running += _run(machine, _drawn(seed), seed, 1 + seed * 37 % 200).report.tag is None
+        _check(machine, _drawn(seed + 1, 4), seed)
+    assert running > count // 2
+
+
+STOPS = (
+    ("load rows=60 valid=1 address=0 x=5:1:1", Stop.WRITE),
+    ("load rows=0 valid=1 address=0 x=5:-1:1", Stop.WRITE),
+    ("load rows=60 valid=1 address=0 x=5:1:1 into_weights", Stop.WRITE),
+    ("store rows=60 valid=1 address=0 x=5:1:1", Stop.READ),
+    ("load rows=0 valid=2 address=2047", Stop.WINDOW),
+    ("load rows=0 valid=1 address=4 x=6:1:-1", Stop.WINDOW),
+    ("load rows=0 valid=1 address=4294967295", Stop.WINDOW),
+    ("store rows=0 valid=2 address=2046 x=2:1:1", Stop.WINDOW),
+    ("store rows=0 valid=2 address=2048", Stop.WINDOW),
+    ("load rows=0 valid=3 address=0", Stop.COMMAND),
+    ("store rows=0 valid=3 address=0", Stop.COMMAND),
+)
+
+
+@pytest.mark.parametrize(("text", "stop"), STOPS)
+def test_stops(text: str, stop: Stop, machine: SimulatedAccelerator) -> None:
+    """At the row or word that is wrong, with the command's index; earlier ones have moved."""
+    program = assemble(f"load rows=8 valid=1 address=0\n{text}\nstore rows=8 valid=2 address=100 loads=0\nend")
+    case = _Case(program, _memories(np.random.default_rng(1)), _memories(np.random.default_rng(1)), None)
+    seen = _run(machine, case, 1)
+    assert (seen.report.stop, seen.report.index, seen.report.tag, seen.broken) == (stop, 1, None, "")
+    changed = np.flatnonzero(seen.memory != case.before.memory)
+    assert {*changed.tolist()} <= ({*words_moved(program[1]).tolist()} if program[1].opcode == "store" else set())
+
+
+def test_bursts(machine: SimulatedAccelerator) -> None:
+    """Rows that follow one another are bursts of sixteen beats, within 4 kB."""
+    for text, bursts, beats in (
+        ("load rows=0 valid=2 address=0 x=40:1:2", (3, 0), (40, 0)),
+        ("load rows=0 valid=2 address=1 x=40:1:2", (40, 0), (80, 0)),
+        ("store rows=0 valid=2 address=8 x=40:1:2", (0, 3), (0, 40)),
+        ("store rows=0 valid=2 address=0 x=8:1:2 y=5:8:24", (0, 5), (0, 40)),
+    ):
+        memory = random_words(np.random.default_rng(1), 2 * _WORDS)
+        machine.reset()
+        machine.write(assemble(f"{text}\nend"), _memories(np.random.default_rng(1)))
+        machine.attach(memory)
+        assert machine.run(most=_MOST).tag == 0
+        traffic = machine.traffic()
+        assert (traffic.bursts, traffic.beats, traffic.broken) == (bursts, beats, ""), text
+
+
+def test_movers_work_beside_the_unit(machine: SimulatedAccelerator) -> None:
+    """A store reads the bank that the unit does not read: both take hardly longer than one."""
+    pool = "pool reads=0 writes=32 kx=16:1 x=8:0:1"
+    cycles = {}
+    for name, text in (("pool", pool), ("store", "store rows=0 valid=2 address=0 x=16:1:2 y=2:0:32")):
+        machine.write(assemble(f"{text}\nend"), _memories(np.random.default_rng(1)))
+        machine.attach(np.zeros(_WORDS, np.uint16))
+        cycles[name] = machine.run(most=_MOST).cycles
+    machine.write(
+        assemble(f"{pool}\nstore rows=0 valid=2 address=0 x=16:1:2 y=2:0:32\nend"), _memories(np.random.default_rng(1))
+    )
+    machine.attach(np.zeros(_WORDS, np.uint16))
+    assert machine.run(most=_MOST).cycles < max(cycles.values()) + 40
