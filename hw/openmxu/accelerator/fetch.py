@@ -221,7 +221,7 @@ class Fetch(wiring.Component):
             m.d.comb += refused.eq(Stop.COMMAND)
         with m.Elif(~(is_matmul | is_pool | is_end | moves)):
             m.d.comb += refused.eq(Stop.ENGINE)
-        with m.Elif(left != (is_matmul & add)):
+        with m.Elif(~moves & (left != (is_matmul & add))):
             m.d.comb += refused.eq(Stop.SUMS)
         return refused
 

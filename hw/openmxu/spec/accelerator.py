@@ -196,7 +196,7 @@ def _problems(config: AcceleratorConfig, command: Command, left: int) -> Iterato
         yield "rows written must be others than those read"
     if command.kind.engine in ("load", "store") and values["valid"] > config.size:
         yield f"valid must be an integer from 1 to {config.size}, not {values['valid']}"
-    if left and not (command.opcode == "matmul" and values["add"]):
+    if left and command.kind.engine in ("compute", None) and not (command.opcode == "matmul" and values["add"]):
         yield f"sums of {left} rows must be added to by a matmul"
     if command.opcode == "matmul":
         yield from _problems_of_matmul(config, command, left)

@@ -19,6 +19,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import accumulate
 from typing import NamedTuple
 
 import numpy as np
@@ -27,6 +28,7 @@ from openmxu.spec.accelerator import MOST_ROWS, AcceleratorConfig, check_room
 from openmxu.spec.commands import KINDS, Command, Level
 from openmxu_sim import golden
 from openmxu_sim.accelerator.definition import Halves, Memories
+from openmxu_sim.accelerator.prefetch import with_loads
 from openmxu_sim.accelerator.waits import with_waits
 from openmxu_sim.operands.aliases import Floats
 
@@ -145,17 +147,25 @@ class Lowered:
     config: AcceleratorConfig
     program: list[Command]
     weights: Halves
+    """Rows of the memory of weights, or with a bus of the memory, behind its pictures."""
     pictures: dict[str, Picture]
     """Where the input and the results of each layer are."""
     layers: list[LayerReport] = field(default_factory=list)
     memory: int = 0
-    """Words of the memory of ``load`` and ``store``, in which pictures are then; 0: it has none."""
+    """Words of pictures in the memory of ``load`` and ``store``; 0: they are in the scratchpad."""
     alternative: int = 0
     """Rows of a scratchpad in which it needs none."""
 
+    def memories(self) -> Memories:
+        """Return memories with weights and without pictures."""
+        if not self.config.beat:
+            return Memories(self.config, self.weights, memory=np.zeros(self.memory, np.uint16))
+        memory = np.concatenate([np.zeros(self.memory, np.uint16), self.weights.ravel()])
+        return Memories(self.config, self.weights[:0], memory=memory)
+
     def rows(self, memories: Memories) -> Halves:
         """Return the memory with the pictures as rows."""
-        return memories.memory.reshape(-1, self.config.size) if self.memory else memories.scratchpad
+        return memories.memory[: self.memory].reshape(-1, self.config.size) if self.memory else memories.scratchpad
 
     def put(self, name: str, values: Floats, rows: Halves) -> None:
         """Write a picture (channels, y, x), rounded to bf16, into :meth:`rows`."""
@@ -221,9 +231,15 @@ def prepare(config: AcceleratorConfig, shape: tuple[int, int, int], layers: Sequ
 
 
 def compose(
-    config: AcceleratorConfig, network: Network, commands: Callable[[Layer, int, bool], Iterable[Command]]
+    config: AcceleratorConfig,
+    network: Network,
+    commands: Callable[[Layer, int, bool], Iterable[Command]],
+    memory: int = 0,
 ) -> Lowered:
-    """Return a program of the commands for each layer, its first row of weights, and whether its roles exchange."""
+    """Return a program of the commands for each layer, its first row of weights, and whether its roles exchange.
+
+    With a bus, weights come from the memory, behind so many words.
+    """
     program: list[Command] = []
     weights: list[Halves] = []
     reports = []
@@ -236,12 +252,20 @@ def compose(
         cycles = _cycles(config, program[first:])
         reports.append(LayerReport(layer.name, range(first, len(program)), cycles, network.products[layer.name]))
     rows = np.concatenate(weights) if weights else np.zeros((0, config.size), np.uint16)
-    if len(rows) > config.weights:
+    if len(rows) > config.weights and not config.beat:
         row = f"rows of {2 * config.size} bytes"
         raise ValueError(f"weights must have at least {len(rows)} {row} for this network, not {config.weights}")
     program.append(Command("end"))
+    if config.beat:
+        parts = with_loads(config, program, memory)
+        begins = [0, *accumulate(map(len, parts))]
+        reports = [
+            replace(report, commands=range(begins[report.commands.start], begins[report.commands.stop]))
+            for report in reports
+        ]
+        program = [command for part in parts for command in part]
     check_room(config, program)
-    return Lowered(config, with_waits(config, program), rows, network.pictures, reports)
+    return Lowered(config, with_waits(config, program), rows, network.pictures, reports, memory)
 
 
 def _merged(size: int, layer: Layer) -> Layer:
@@ -439,7 +463,8 @@ def _exchanged(config: AcceleratorConfig, layer: Layer, source: Picture, target:
     whole = (source.height, source.width) == layer.kernel and (target.height, target.width) == (1, 1)
     if layer.weight is None or layer.groups > 1 or layer.added or any(source.border) or not whole:
         return []
-    if tiles > _MOST_TRIPS or chunk < 1 or at + tiles * outputs * size > MOST_ROWS:
+    most = min(MOST_ROWS - at, config.weights if config.beat else MOST_ROWS)
+    if tiles > _MOST_TRIPS or chunk < 1 or tiles * outputs * size > most:
         return []
     if bias and (size < 3 or _pieces(layer) is None):
         return []

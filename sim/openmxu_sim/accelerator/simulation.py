@@ -24,7 +24,8 @@ from openmxu_sim.netlist.code import Code
 from openmxu_sim.sources import SOURCES
 
 _NAME, _PACKAGE = "accelerator", "openmxu_sim.accelerator"
-_PAGE = 4096
+PAGE = 4096
+"""Bytes of a page: a memory at the bus has whole ones."""
 
 
 @dataclass(frozen=True)
@@ -139,9 +140,9 @@ class SimulatedAccelerator:
 
         ``stall`` is the share of cycles in which a channel waits, ``at`` the burst, counted from 1, with the fault.
         """
-        if memory.dtype != np.uint16 or not memory.flags.c_contiguous or memory.nbytes % _PAGE or base % _PAGE:
+        if memory.dtype != np.uint16 or not memory.flags.c_contiguous or memory.nbytes % PAGE or base % PAGE:
             raise ValueError(
-                f"memory must be patterns in uint16, in pages of {_PAGE} bytes, not {memory.nbytes} at {base}"
+                f"memory must be patterns in uint16, in pages of {PAGE} bytes, not {memory.nbytes} at {base}"
             )
         self._memory = memory
         self._library.machine_attach(

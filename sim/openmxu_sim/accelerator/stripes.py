@@ -38,7 +38,7 @@ def fit(config: AcceleratorConfig, shape: tuple[int, int, int], layers: Sequence
         those that it reads.
     """
     network, size = prepare(config, shape, layers, source), config.size
-    if (end := _end(size, network.pictures)) <= config.rows:
+    if (end := _end(size, network.pictures)) <= config.rows and not config.beat:
         return compose(config, network, partial(commands_of, config, network.pictures))
     least = 1 + max(_Striped(config, network.pictures, layer).rows(1) for layer in network.layers)
     if (least := min(least, end)) > config.rows:
@@ -50,25 +50,30 @@ def fit(config: AcceleratorConfig, shape: tuple[int, int, int], layers: Sequence
         first += 1
         places = _shared(size, network, first)
     early = [source, *(layer.name for layer in network.layers[:first])]
-    pictures = _behind(size, network.pictures, {*early, layers[-1].name}) if first else places
+    pictures, moves = places, bool(first or config.beat)
+    if moves:
+        pictures = _behind(size, network.pictures, {*early, layers[-1].name})
+    memory = size * (_end(size, pictures) + bool(config.beat)) * moves  # with a bus, row 0 comes from the last one
 
     def commands(layer: Layer, at: int, exchange: bool) -> Iterator[Command]:
+        if config.beat and layer.name == network.layers[0].name:
+            yield Command("load", {"rows": 0, "valid": size, "address": memory - size})
         if layer.name in early:
             yield from _Striped(config, pictures, layer).commands(at, exchange)
             return
         if layer.name == network.layers[first].name:
             for name in (name for name in early if name in places):
-                if first:
+                if moves:
                     yield _move(size, "load", places[name], pictures[name], -places[name].border[0])
                 else:
                     yield from _border_of(size, places[name])  # a run before left other pictures there
         yield from _border_of(size, places[layer.name])
         yield from commands_of(config, places, layer, at, exchange)
-        if first and layer.name == layers[-1].name:
+        if moves and layer.name == layers[-1].name:
             yield _move(size, "store", places[layer.name], pictures[layer.name], 0)
 
-    lowered = replace(compose(config, network, commands), pictures=pictures)
-    return replace(lowered, memory=size * _end(size, pictures), alternative=alternative) if first else lowered
+    lowered = replace(compose(config, network, commands, memory), pictures=pictures)
+    return replace(lowered, alternative=alternative * moves)
 
 
 def bytes_moved(commands: Sequence[Command]) -> int:

@@ -65,11 +65,14 @@ def _add_machine(parser: argparse.ArgumentParser) -> None:
         ("depth", "N", "rows of the accumulator bank (default: 256)"),
     ):
         parser.add_argument(f"--{name}", type=integer, metavar=letter, help=what)
+    parser.add_argument(
+        "--beat", type=integer, metavar="BITS", help="bits of a beat of a bus: pictures and weights come from a memory"
+    )
     for name, what in (("scratchpad", "the scratchpad"), ("weights", "the memory of weights")):
         parser.add_argument(f"--{name}", metavar="SIZE", help=f"bytes of {what}, such as 64K or 512K (default: 64K)")
 
 
-_MACHINE = {"rows": 4, "columns": 4, "stages": 4, "depth": 256, "scratchpad": "64K", "weights": "64K"}
+_MACHINE = {"rows": 4, "columns": 4, "stages": 4, "depth": 256, "scratchpad": "64K", "weights": "64K", "beat": 0}
 """Defaults of these options."""
 
 
@@ -102,12 +105,12 @@ def _compiled(options: argparse.Namespace) -> "CompiledNetwork":
     size, stages, depth = given["rows"], given["stages"], given["depth"]
     if size != given["columns"]:
         raise ValueError(f"columns must be rows={size} in an accelerator, not {given['columns']}")
-    AcceleratorConfig(size, stages, depth)  # before sizes are in rows
+    AcceleratorConfig(size, stages, depth, beat=given["beat"])  # before sizes are in rows
     rows, weights = (
         rows_of_bytes(given[name], name, size, most)
         for name, most in (("scratchpad", MOST_ROWS), ("weights", MOST_WEIGHTS))
     )
-    network = compile_network(options.model, AcceleratorConfig(size, stages, depth, rows, weights))
+    network = compile_network(options.model, AcceleratorConfig(size, stages, depth, rows, weights, beat=given["beat"]))
     words = WORDS * len(network.lowered.program)
     config = replace(network.lowered.config, program=max(1024, 1 << (words - 1).bit_length()))
     return replace(network, lowered=replace(network.lowered, config=config))
@@ -175,17 +178,17 @@ ended; and the scratchpad."""
 def run_network(options: argparse.Namespace, compiled: "Callable[[], CompiledNetwork]", play: Play | None) -> int:
     """Run the network of the options, or compile and run their model, on a machine, or as the definition says."""
     from openmxu_sim.accelerator.container import read_network
-    from openmxu_sim.accelerator.definition import Memories, run
+    from openmxu_sim.accelerator.definition import run
     from openmxu_sim.operands.npy import read_arrays, to_npz
 
     with reserve(options.output) as outputs:
         network = compiled() if _is_model(options.model) else read_network(options.model)
         lowered = network.lowered
-        if lowered.memory and play is not None:
+        if lowered.memory and play is not None and not lowered.config.beat:
             least, given = (2 * lowered.config.size * rows for rows in (lowered.alternative, lowered.config.rows))
             raise ValueError(
-                f"MODEL must be compiled for a scratchpad of at least {least} bytes, not {given}: "
-                "no machine has a bus yet for its commands load and store"
+                f"MODEL must be compiled for a scratchpad of at least {least} bytes, not {given}, or with --beat: "
+                "load and store need a bus"
             )
         inputs = read_arrays(options.input, "--input")
         if network.source not in inputs:
@@ -193,8 +196,8 @@ def run_network(options: argparse.Namespace, compiled: "Callable[[], CompiledNet
         ends: Sequence[int] = ()
         wrong, words, values = 0, 0, []
         for picture in _pictures(network, inputs[network.source]):
-            memories = Memories(lowered.config, lowered.weights, memory=np.zeros(lowered.memory, np.uint16))
-            scratchpad = lowered.rows(memories)
+            memories = lowered.memories()
+            scratchpad = lowered.rows(memories)  # or the memory
             lowered.put(network.source, picture, scratchpad)
             if play is not None:
                 ends, scratchpad = play(network, memories)
@@ -231,13 +234,19 @@ def _joined(values: Sequence[np.ndarray]) -> np.ndarray:
 
 def _simulate(network: "CompiledNetwork", memories: "Memories") -> "tuple[Sequence[int], Halves]":
     from openmxu.accelerator import Stop
+    from openmxu_sim.accelerator.simulation import PAGE
 
-    machine = _simulated(network.lowered.config)
-    machine.write(network.lowered.program, memories)
+    lowered, memory = network.lowered, memories.memory
+    machine = _simulated(lowered.config)
+    machine.write(lowered.program, memories)
+    if lowered.config.beat:
+        memory = np.pad(memory, (0, -memory.size % (PAGE // 2)))
+        machine.attach(memory)
     report = machine.run()
     if report.stop != Stop.NONE:
         raise RuntimeError(f"command {report.index} stopped the accelerator: {report.stop.name}")
-    return [*report.begins, report.cycles], machine.scratchpad()
+    rows = lowered.rows(replace(memories, memory=memory)) if lowered.memory else machine.scratchpad()
+    return [*report.begins, report.cycles], rows
 
 
 @lru_cache(maxsize=1)

@@ -24,7 +24,7 @@ _SIDES = (1, 1, 1, 1)
 _LEAST = 1 + 2 * 3 * 9 + 2 * 7  # row 0, and of the first layer three lines of two blocks and a line of results
 
 
-def _network(rng: np.random.Generator, channels: int) -> list[Layer]:
+def network_of(rng: np.random.Generator, channels: int) -> list[Layer]:
     """Convolutions, two of a picture that are added after another; with padding of one side; a pool; a dense layer."""
     bias = rng.integers(-3, 4, 6).astype(np.float32)
     tall = small_weights(rng, 8, 6, 5, 1)
@@ -40,13 +40,13 @@ def _network(rng: np.random.Generator, channels: int) -> list[Layer]:
     ]
 
 
-def _memories(lowered: Lowered, image: np.ndarray) -> Memories:
-    memories = Memories(lowered.config, lowered.weights, memory=np.zeros(lowered.memory, np.uint16))
+def memories_with(lowered: Lowered, image: np.ndarray) -> Memories:
+    memories = lowered.memories()
     lowered.put("x", image, lowered.rows(memories))
     return memories
 
 
-def _image(rng: np.random.Generator, channels: int) -> np.ndarray:
+def image_of(rng: np.random.Generator, channels: int) -> np.ndarray:
     return rng.integers(-2, 3, (channels, 9, 7)).astype(np.float32)
 
 
@@ -54,20 +54,20 @@ def _image(rng: np.random.Generator, channels: int) -> np.ndarray:
 def test_any_scratchpad(channels: int, sizes: tuple[int, ...]) -> None:
     """From the smallest one on: each result that is kept, and its border, as where all of them stay."""
     rng = np.random.default_rng(channels)
-    layers, image = _network(rng, channels), _image(rng, channels)
+    layers, image = network_of(rng, channels), image_of(rng, channels)
     values = {"x": image}
     for layer in layers:
         values[layer.name] = by_pixels(layer, values[layer.source], values.get(layer.added))
         assert np.abs(values[layer.name]).max() <= 256
     whole = lower(replace(_MACHINE, rows=4096), image.shape, layers, "x")
-    expected = _memories(whole, image)
+    expected = memories_with(whole, image)
     run(whole.program, expected)
     assert all((whole.get(name, expected.scratchpad) == values[name]).all() for name in values if name != "x")
     kinds = set()
     for rows in sizes:
         lowered = fit(replace(_MACHINE, rows=rows), image.shape, layers, "x")
         check_waits(lowered.config, lowered.program)
-        memories = _memories(lowered, image)
+        memories = memories_with(lowered, image)
         memories.scratchpad[1:] = 0x7FC0 if lowered.memory else memories.scratchpad[1:]  # what others left
         run(lowered.program, memories)
         assert (lowered.get("dense", lowered.rows(memories)) == values["dense"]).all(), rows
@@ -82,12 +82,12 @@ def test_any_scratchpad(channels: int, sizes: tuple[int, ...]) -> None:
 def test_waits() -> None:
     """Programs give the same words at any speed of their engines; a wait less is objected to."""
     rng = np.random.default_rng(2)
-    layers, image = _network(rng, 5), rng.standard_normal((5, 9, 7)).astype(np.float32)
+    layers, image = network_of(rng, 5), rng.standard_normal((5, 9, 7)).astype(np.float32)
     for rows in (110, 250):
         lowered = fit(replace(_MACHINE, rows=rows), image.shape, layers, "x")
-        expected = _memories(lowered, image)
+        expected = memories_with(lowered, image)
         run(lowered.program, expected)
-        memories = _memories(lowered, image)
+        memories = memories_with(lowered, image)
         at_any_speed(lowered.program, memories, rng)
         assert (memories.memory == expected.memory).all()
         assert (memories.scratchpad == expected.scratchpad).all()
@@ -139,7 +139,7 @@ def test_two_areas() -> None:
     ],
 )
 def test_no_room(rows: int, shape: tuple[int, int, int], stride: tuple[int, int] | None, message: str) -> None:
-    layers = _network(np.random.default_rng(0), shape[0])
+    layers = network_of(np.random.default_rng(0), shape[0])
     layers = [replace(layers[0], stride=stride)] if stride else layers
     with pytest.raises(ValueError, match=f"^{message}[^\n]*$"):
         fit(replace(_MACHINE, rows=rows), shape, layers, "x")
@@ -151,7 +151,7 @@ def test_many_lines() -> None:
     layer, image = Layer("y", "x", (3, 1), (2, 1), (1, 0, 1, 0), small_weights(rng, 1, 1, 3, 1)), np.ones((1, 9001, 1))
     config = replace(_MACHINE, rows=13_000, depth=512)
     lowered = fit(config, image.shape, [layer], "x")
-    memories = _memories(lowered, image.astype(np.float32))
+    memories = memories_with(lowered, image.astype(np.float32))
     run(lowered.program, memories)
     assert (lowered.get("y", lowered.rows(memories)) == by_pixels(layer, image, None)).all()
     loads = [command.levels["y"].trips for command in lowered.program if command.opcode == "load"]
@@ -162,10 +162,10 @@ def test_many_lines() -> None:
 def test_rows_used_again_on_the_machine() -> None:
     """Borders are cleared where other pictures were: word for word as the definition."""
     rng = np.random.default_rng(3)
-    layers, image = _network(rng, 5), rng.standard_normal((5, 9, 7)).astype(np.float32)
+    layers, image = network_of(rng, 5), rng.standard_normal((5, 9, 7)).astype(np.float32)
     lowered = fit(replace(MACHINE, rows=450), image.shape, layers, "x")
     assert not lowered.memory
-    memories = _memories(lowered, image)
+    memories = memories_with(lowered, image)
     machine = SimulatedAccelerator(MACHINE)
     machine.write(lowered.program, memories)
     report = machine.run(most=100_000)

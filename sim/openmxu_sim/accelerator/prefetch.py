@@ -1,0 +1,121 @@
+"""Weights from a memory: where each command's are on chip, and which load brings them.
+
+::
+
+    memory    [ pictures | weights of all layers, in the order of use ]
+                           │ load
+    on chip   [ in turn: those of one command, those of the next, ... ]    what lies where new ones come is forgotten
+
+The load for a command stands before the command in front of it, so that one is read while the other computes, unless
+both need the same rows. A command whose weights take more than half of the memory on chip is cut: by blocks of outputs,
+or else by blocks of inputs, whose sums stay from one to the next. No bit changes.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from openmxu.spec.accelerator import MOST_ROWS, AcceleratorConfig, exchanges, weights_of, weights_read
+from openmxu.spec.commands import Command, Level
+
+_LINE = 256
+"""Rows in the innermost level of a load."""
+
+
+def with_loads(config: AcceleratorConfig, program: Sequence[Command], at: int) -> list[list[Command]]:
+    """Return, for each command, it or its parts, with loads of weights from the memory's word ``at`` on.
+
+    Raises
+    ------
+    ValueError
+        The weights of one tile are more than the memory on chip holds.
+    """
+    parts = [list(_cut(config, command)) for command in program]
+    behind: list[list[Command]] = [[] for _ in range(sum(map(len, parts)) + 1)]
+    held: dict[range, range] = {}  # rows of the image, and those on chip that have them
+    end, last, flat = 0, range(0), list[Command]()
+    for command in (command for some in parts for command in some):
+        rows = _rows(config, command)
+        if rows and rows not in held:
+            start = end if end + len(rows) <= config.weights else 0
+            end = start + len(rows)
+            place = range(start, end)
+            held = {image: chip for image, chip in held.items() if not _meet(chip, place)}
+            held[rows] = place
+            early = len(flat) - (bool(flat) and not _meet(place, last))
+            behind[early] += _loads(config, rows, place, at)
+        name = "reads" if exchanges(command) else "weights"
+        moved = {name: held[rows].start} if rows else {}
+        last = held[rows] if rows else range(0)
+        flat.append(replace(command, values={**command.values, **moved}))
+    placed = iter([*loads, command] for loads, command in zip(behind, flat, strict=False))
+    return [[command for _ in some for command in next(placed)] for some in parts]
+
+
+def _room(config: AcceleratorConfig) -> int:
+    """Rows of the memory of weights that a load can name."""
+    return min(config.weights, MOST_ROWS)
+
+
+def _rows(config: AcceleratorConfig, command: Command) -> range:
+    """The rows of weights that a command reads, which follow one another."""
+    rows = weights_read(command, config.size)
+    return range(int(rows.min()), int(rows.max()) + 1) if rows.size else range(0)
+
+
+def _meet(some: range, other: range) -> bool:
+    return some.start < other.stop and other.start < some.stop
+
+
+def _loads(config: AcceleratorConfig, rows: range, place: range, at: int) -> Iterator[Command]:
+    """Lines of rows, and the rest of one."""
+    lines, rest = divmod(len(rows), _LINE)
+    for first, x, y in ((0, _LINE, lines), (lines * _LINE, rest, 1)):
+        if x and y:
+            address = at + (rows.start + first) * config.size
+            values = {"rows": place.start + first, "valid": config.size, "address": address, "into_weights": 1}
+            yield Command("load", values, {"x": Level(x, 1, config.size), "y": Level(y, x, x * config.size)})
+
+
+def _cut(config: AcceleratorConfig, command: Command) -> Iterator[Command]:
+    """Parts whose weights are at most half of the memory on chip, or all of it if that is not possible."""
+    if command.opcode != "matmul" or exchanges(command) or weights_of(command, config.size) <= _room(config) // 2:
+        yield command
+        return
+    levels, values = command.levels, command.values
+    n = levels["n"]
+    one = weights_of(command, config.size) // n.trips
+    count = max(1, _room(config) // 2 // one)
+    for first in range(0, n.trips, count):
+        moved = {"reads": first * n.stride, "writes": first * n.other, "weights": first * one}
+        yield from _cut_sums(
+            config,
+            replace(
+                command,
+                values={**values, **{name: values[name] + more for name, more in moved.items()}},
+                levels={**levels, "n": n._replace(trips=min(count, n.trips - first))},
+            ),
+        )
+
+
+def _cut_sums(config: AcceleratorConfig, command: Command) -> Iterator[Command]:
+    """Parts of a sum, if its weights exceed the memory on chip: the first keeps the bias, the last emits."""
+    if weights_of(command, config.size) <= _room(config):
+        yield command
+        return
+    values, block = command.values, command.levels["block"]
+    tiles = command.levels["kx"].trips * command.levels["ky"].trips * config.size
+    count = (_room(config) // 2 - 2) // tiles or (_room(config) - 2) // tiles
+    if count < 1:
+        row = f"rows of {2 * config.size} bytes"
+        raise ValueError(f"weights must have at least {tiles + 2} {row} for one block of channels, not {_room(config)}")
+    for first in range(0, block.trips, count):
+        trips = min(count, block.trips - first)
+        stays = {} if first + trips == block.trips else dict.fromkeys(("emit", "relu", "clip", "high"), 0)
+        weights = values["weights"] + (2 * values["bias"] + first * tiles if first else 0)
+        adds = {"bias": 0, "add": 1} if first else {}
+        moved = {"reads": values["reads"] + first * block.stride, "weights": weights}
+        yield replace(
+            command,
+            values={**values, **moved, **stays, **adds},
+            levels={**command.levels, "block": block._replace(trips=trips)},
+        )
