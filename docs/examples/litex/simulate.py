@@ -6,6 +6,7 @@ import logging
 import os
 import socket
 import subprocess
+import sys
 from pathlib import Path
 
 from litex.build.generic_platform import Pins, Subsignal
@@ -16,17 +17,17 @@ from soc import MatrixSoC
 from openmxu_sim.cosim.build import verilator_environment, workspace
 from openmxu_sim.cosim.simulators import SimulatorNotFoundError, load_simulator
 
-_CLOCK = 50e6
-_CYCLES_PER_BIT = 8
+CLOCK = 50e6
+CYCLES_PER_BIT = 8
 """Of the simulated UART: few, as each is a cycle to simulate."""
 
-_PINS = [("sys_clk", 0, Pins(1)), ("serial", 0, Subsignal("tx", Pins(1)), Subsignal("rx", Pins(1)))]
+PINS = [("sys_clk", 0, Pins(1)), ("serial", 0, Subsignal("tx", Pins(1)), Subsignal("rx", Pins(1)))]
 
 
 def generate(unit: Path, folder: Path) -> None:
     """Write soc.v, what it loads, and csr.csv."""
-    platform = SimPlatform("SIM", list(_PINS))
-    soc = MatrixSoC(platform, platform.request("sys_clk"), _CLOCK, _CLOCK / _CYCLES_PER_BIT, unit)
+    platform = SimPlatform("SIM", list(PINS))
+    soc = MatrixSoC(platform, platform.request("sys_clk"), CLOCK, CLOCK / CYCLES_PER_BIT, unit)
     soc.finalize()
     with contextlib.chdir(folder):
         Path("csr.csv").write_text(get_csr_csv(soc.csr_regions, soc.constants, soc.mem_regions))
@@ -38,17 +39,22 @@ def generate(unit: Path, folder: Path) -> None:
 def build(unit: Path, folder: Path) -> Path:
     """The simulation as a program, which has the UART at its standard input and output."""
     generate(unit, folder)
+    return verilate(folder, unit)
+
+
+def verilate(folder: Path, *sources: Path) -> Path:
+    """Make a program of soc.v in a folder and the Verilog that it needs."""
     # How LiteX writes Verilog: non-blocking assignments in combinational logic, which Verilator executes as blocking
     # ones; constants and selections without widths; cases without a default.
     silent = [f"-Wno-{name}" for name in ("COMBDLY", "WIDTHEXPAND", "WIDTHTRUNC", "CASEINCOMPLETE")]
-    sources = [path.resolve() for path in (folder / "soc.v", unit, Path(__file__).with_name("uart.cpp"))]
+    files = [path.resolve() for path in (folder / "soc.v", *sources, Path(__file__).with_name("uart.cpp"))]
     with workspace() as work:
         environment = os.environ | verilator_environment(load_simulator("verilator"), work)
         command = ["verilator", "--cc", "--exe", "--build", "-O3", "-CFLAGS", "-O1", "--output-split", "0", *silent]
-        command += ["--top-module", "soc", "--Mdir", work / "build", "-o", (folder / "soc").resolve(), *sources]
+        command += ["--top-module", "soc", "--Mdir", work / "build", "-o", (folder / "soc").resolve(), *files]
         done = subprocess.run(command, check=False, env=environment, stdout=subprocess.DEVNULL)
     if done.returncode != 0:
-        raise SystemExit(f"simulate.py: Verilator ended with {done.returncode}")
+        raise SystemExit(f"{Path(sys.argv[0]).name}: Verilator ended with {done.returncode}")
     return folder / "soc"
 
 
@@ -60,7 +66,7 @@ def serve(program: Path) -> None:
             connection, _ = server.accept()
             with connection:
                 connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # answers are a few bytes each
-                command = [f"./{program.name}", str(_CYCLES_PER_BIT)]
+                command = [f"./{program.name}", str(CYCLES_PER_BIT)]
                 # In its folder: there is the file that its memory for the SoC's name is loaded from.
                 subprocess.run(command, check=True, cwd=program.parent, stdin=connection, stdout=connection)
 

@@ -10,7 +10,7 @@
 
 namespace {
 
-// Cycles without a byte in either direction after which the simulation waits for the host.
+// Cycles without a byte in either direction after which the simulation waits for the host; it ends after others if told.
 constexpr unsigned kIdle = 10000;
 
 Vsoc top;
@@ -105,15 +105,16 @@ class Receiver {
 }  // namespace
 
 int main(int argc, char **argv) {
-  if (argc != 2) return 2;
+  if (argc < 2 || argc > 3) return 2;
   std::signal(SIGPIPE, SIG_IGN);
   const unsigned cycles_per_bit = static_cast<unsigned>(std::atoi(argv[1]));
+  const unsigned most = argc == 3 ? static_cast<unsigned>(std::atoi(argv[2])) : kIdle;
   Sender sender(cycles_per_bit);
   Receiver receiver(cycles_per_bit);
   top.serial_rx = 1;
-  for (unsigned idle = 0; sender.step(idle > kIdle); idle = sender.busy() || receiver.busy() ? 0 : idle + 1) {
+  for (unsigned idle = 0; sender.step(argc == 2 && idle > most); idle = sender.busy() || receiver.busy() ? 0 : idle + 1) {
     cycle();
-    if (!receiver.step()) break;
+    if (!receiver.step() || (argc == 3 && idle > most)) break;
   }
   std::fprintf(stderr, "%llu cycles\n", cycles);
   return 0;

@@ -1,0 +1,79 @@
+"""A LiteX SoC with a RISC-V processor and the accelerator that `openmxu verilog accelerator --bus wishbone` writes.
+
+VexRiscv ──┐        ┌── ROM: firmware and a network
+           ├─ bus ──┤
+accelerator┘        ├── main memory: pictures, weights, results
+  │                 └── UART, registers of the accelerator
+  └── interrupt
+"""
+
+from pathlib import Path
+from typing import Any
+
+from litex.build.io import CRG
+from litex.gen import LiteXModule
+from litex.soc.integration.soc import SoCRegion
+from litex.soc.integration.soc_core import SoCCore
+from litex.soc.interconnect import wishbone
+from litex.soc.interconnect.csr_eventmanager import EventManager, EventSourceLevel
+from migen import ClockSignal, Instance, ResetSignal
+
+REGISTERS = 0x9000_0000
+MAIN_RAM = 0x4000_0000
+ROM_BYTES, MAIN_RAM_BYTES = 0x2_0000, 0x2_0000
+
+
+class Accelerator(LiteXModule):
+    """The exported module: a subordinate ``registers``, a manager ``master``, and an interrupt."""
+
+    def __init__(self, platform: Any, verilog: Path) -> None:
+        platform.add_source(str(verilog))
+        self.registers = wishbone.Interface(data_width=32, address_width=32, addressing="word")
+        self.master = wishbone.Interface(data_width=32, address_width=32, addressing="word")
+        self.ev = EventManager()
+        self.ev.done = EventSourceLevel()
+        self.ev.finalize()
+        self.specials += Instance(
+            "accelerator_wishbone",
+            i_clk=ClockSignal(),
+            i_rst=ResetSignal(),
+            o_irq=self.ev.done.trigger,
+            **_ports("s_wb", self.registers, "io", 6),
+            **_ports("m_wb", self.master, "oi", 30),
+        )
+
+
+def _ports(prefix: str, bus: Any, directions: str, bits: int) -> dict[str, Any]:
+    """Ports of the module at a Wishbone: those that a manager drives, and those that it is answered by."""
+    driven, answered = ("adr", "dat_w", "sel", "cyc", "stb", "we", "cti", "bte"), ("dat_r", "ack", "err")
+    ports = {f"{directions[0]}_{prefix}_{name}": getattr(bus, name) for name in driven}
+    ports |= {f"{directions[1]}_{prefix}_{name}": getattr(bus, name) for name in answered}
+    return ports | {f"{directions[0]}_{prefix}_adr": bus.adr[:bits]}
+
+
+class NetworkSoC(SoCCore):
+    """The SoC; its ROM starts with the words of ``firmware``."""
+
+    def __init__(
+        self, platform: Any, clock: Any, frequency: float, baud: float, verilog: Path, firmware: list[int]
+    ) -> None:
+        super().__init__(
+            platform,
+            frequency,
+            cpu_type="vexriscv",
+            cpu_variant="lite",
+            integrated_rom_size=ROM_BYTES,
+            integrated_rom_init=firmware,
+            integrated_sram_size=0x1000,
+            integrated_main_ram_size=MAIN_RAM_BYTES,
+            uart_baudrate=baud,
+            ident="OpenMXU",
+            ident_version=False,
+            timer_uptime=False,
+        )
+        self.crg = CRG(clock)
+        self.accelerator = Accelerator(platform, verilog)
+        self.irq.add("accelerator", use_loc_if_exists=True)
+        region = SoCRegion(origin=REGISTERS, size=0x1000, cached=False)
+        self.bus.add_slave("accelerator", self.accelerator.registers, region)
+        self.bus.add_master("accelerator", self.accelerator.master)
