@@ -1,15 +1,57 @@
-"""Helpers for tests of areas: Yosys, its proofs, and arguments that are refused."""
+"""Helpers for tests of areas: Yosys, results that nothing measured, and arguments that are refused."""
 
+import sys
 from collections.abc import Callable
+from io import StringIO
 from pathlib import Path
+from typing import Any
 
 import pytest
+from rich.console import Console
 
 from openmxu import yosys
-from openmxu.area.target.liberty import generic_library
-from openmxu.cli.frame import main
+from openmxu.area import Point, Report, Result, to_table
+from openmxu.area.subject.points import PROCESSING_ELEMENT
+from openmxu.area.target.targets import Area, Target, choose_targets
+from openmxu.spec.formats import FORMATS, FloatFormat
 
-Refused = Callable[..., str]
+from ..conftest import Command
+
+report_module: Any = sys.modules["openmxu.area.report"]
+"""The package has the function by this name."""
+
+GENERIC, ECP5, DSP = choose_targets(["generic", "ecp5", "ecp5-dsp"], [], ["area"])
+
+COMPLAINT = "ERROR: [red]no[/red] </code><script>``` | &"
+"""What a part that failed says; it means something to a terminal, to HTML and to Markdown."""
+
+
+def result(
+    part: str,
+    fmt: str | FloatFormat | int,
+    area: float | Area | None,
+    *,
+    target: Target = GENERIC,
+    delay: float | None = None,
+    order: int = 0,
+    size: str = "",
+    **options: Any,
+) -> Result:
+    """A part of a format, or of a bare width; without an area it has failed."""
+    known = FORMATS[fmt] if isinstance(fmt, str) else fmt
+    width, own = (known, None) if isinstance(known, int) else (known.significand_width, known)
+    options = {"subnormals": "flush", "stages": int(part == PROCESSING_ELEMENT), **options}
+    point = Point(part, width, own, "top", str, options, size=size, order=order)
+    counted = Area(area, area, 0.0, cell_area=area, cells={"NAND2": 1}) if isinstance(area, float | int) else area
+    error = "" if counted else f"Yosys: exit code 1\n{COMPLAINT}"
+    return Result(point, target, counted, error, "", point.name, delay=delay)
+
+
+def printed(report: Report) -> str:
+    """The table on a terminal."""
+    console = Console(record=True, width=120, file=StringIO())
+    console.print(to_table(report))
+    return console.export_text()
 
 
 @pytest.fixture(scope="session")
@@ -18,46 +60,16 @@ def tool() -> str:
     return yosys.prepare()
 
 
+Refused = Callable[..., str]
+
+
 @pytest.fixture
-def refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Refused:
+def refused(command: Command) -> Refused:
     """The line that ``openmxu area`` says of arguments with exit code 2, before it works or writes."""
 
     def run(*arguments: str | Path) -> str:
-        output = tmp_path / "nothing"
-        try:
-            code: object = main(["area", "-o", str(output), *map(str, arguments)])
-        except SystemExit as stop:  # from the parser
-            code = stop.code
-        shown, message = capsys.readouterr()
-        assert (code, shown, message.count("\n"), output.exists()) == (2, "", 1, False), message
+        code, shown, message = command("area -o nothing", *map(str, arguments))
+        assert (code, shown, message.count("\n"), Path("nothing").exists()) == (2, "", 1, False), message
         return message
 
     return run
-
-
-def prove_mapped(
-    mapping: str, design: str, top: str = "top", *, models: bytes | None = None, by_induction: bool = False
-) -> None:
-    """Prove a design, mapped to generic gates by the first part of a target's script, equal to itself unmapped.
-
-    ``models`` is the library that says what the gates do, if not their own; induction is for what holds bits.
-    """
-    mapped = mapping.partition("tee ")[0]
-    proof = "clk2fflogic\nsat -tempinduct -set-init-zero -seq 1" if by_induction else "sat"
-    script = f"""\
-{mapped}
-setattr -mod -unset keep_hierarchy *
-rename {top} mapped
-read_liberty /lib/models.lib
-proc
-flatten mapped
-read_rtlil /job/design.il
-proc
-flatten {top}
-miter -equiv -make_assert -flatten {top} mapped miter
-hierarchy -top miter
-{proof} -verify -prove-asserts miter
-tee -q -o /job/result stat
-"""
-    cells = generic_library().text
-    yosys.produce(script, design, libraries={"cells.lib": cells, "models.lib": models or cells})

@@ -13,23 +13,21 @@ import pytest
 from openmxu.area.report import measure_catalog
 from openmxu.area.run.job import execute
 from openmxu.area.run.schedule import Workers
-from openmxu.area.target.targets import choose_targets
 from openmxu.catalog import CATALOG
 
+from .conftest import GENERIC
+
 EXPECTED = Path(__file__).with_name("areas.json")
-ROOT = Path(__file__).parents[3]
 
 
 @pytest.mark.slow
 def test_the_areas_of_the_catalog(tool: str, request: pytest.FixtureRequest) -> None:
-    entries = measure_catalog(
-        list(CATALOG.values()), choose_targets(["generic"], [], ["area"]), Workers(execute, 1, 600), lambda line: None
-    )
+    entries = measure_catalog(list(CATALOG.values()), [GENERIC], Workers(execute, 1, 600), lambda line: None)
     results = [term.result for entry in entries for term in entry.terms]
     assert not [(result.point.name, result.error) for result in results if result.error]
     areas = {entry.design.name: entry.area for entry in entries if entry.area}
     found = {
-        name: {"GE": area.area, "memory_bits": area.memory_bits, "cells": area.cells} for name, area in areas.items()
+        name: {"GE": each.area, "memory_bits": each.memory_bits, "cells": each.cells} for name, each in areas.items()
     }
     assert list(found) == list(CATALOG)
     if request.config.getoption("--update-areas"):
@@ -38,21 +36,15 @@ def test_the_areas_of_the_catalog(tool: str, request: pytest.FixtureRequest) -> 
     assert expected["tool"] == tool, "another tool gives other areas"
     designs = expected["designs"]
     moved = [
-        f"{name}: {designs.get(name)} -> {found.get(name)}"
-        for name in designs | found
-        if designs.get(name) != found.get(name)
+        f"{name}: {old} -> {new}" for name in designs | found if (old := designs.get(name)) != (new := found.get(name))
     ]
     assert not moved, "\n".join([*moved, "if that is meant, run this test with --update-areas"])
 
 
 def test_the_documentation_has_these_figures() -> None:
-    """What a unit's options cost."""
     designs = json.loads(EXPECTED.read_text())["designs"]
-    rows = re.findall(
-        r"\(`(\w+)`\) \| ([\d,]+) \| (\d+) \| ([-+ \d,]*) ?\|$",
-        (ROOT / "docs/reference/area.md").read_text(),
-        re.MULTILINE,
-    )
+    text = (Path(__file__).parents[3] / "docs/reference/area.md").read_text()
+    rows = re.findall(r"\(`(\w+)`\) \| ([\d,]+) \| (\d+) \| ([-+ \d,]*) ?\|$", text, re.MULTILINE)
     assert len(rows) == 5
     plain = designs[rows[0][0]]["GE"]
     for name, area, flip_flops, more in rows:

@@ -1,7 +1,7 @@
 """Two copies that do the same for ever: proven where they do, and never where they do not."""
 
 import itertools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from operator import and_, or_, xor
 from random import Random
@@ -24,11 +24,7 @@ _RARE = 0x1234_5678
 
 
 class _Pipeline(wiring.Component):
-    """A word and its valid bit, ``_DEEP`` cycles: with ``switch`` a bit of the word is inverted where none is valid.
-
-    With a mistake, that is seen: the word is shown at ``"any time"``, or another bit is inverted, too: the ``"valid
-    bit"``, that of a valid ``"word"``, that of one word of 2^32, which is ``"rare"``, or of it in the ``"output"``.
-    """
+    """A word, its valid bit: with ``switch`` a bit of the word is inverted where none is valid; mistakes are seen."""
 
     def __init__(self, mistake: str = "") -> None:
         self._mistake = mistake
@@ -78,50 +74,43 @@ _PORTS = {"$_NOT_": "A", "$_AND_": "AB", "$_OR_": "AB", "$_XOR_": "AB"}
 
 def _random(generator: Random) -> Netlist:
     """Four registers, two inputs and the switch, ten gates, an output."""
+    known: list[Bit] = [4, 5, *range(20, 24), 3]  # inputs, registers, switch; the clock is 2
     cells = []
-    bits: list[Bit] = [*range(2, 9)]  # 2: clock, 3: switch, 4 and 5: inputs, ...
-    inputs, registers = bits[2:4], [*range(20, 24)]
-    switch = 3
-    known: list[Bit] = [*inputs, *registers, switch]
     for output in range(30, 40):
         kind = generator.choice([*_KINDS])
         ports = {port: (generator.choice(known),) for port in _PORTS[kind]}
         cells.append(Cell(f"g{output}", kind, {}, {**ports, "Y": (output,)}, frozenset(_PORTS[kind])))
         known.append(output)
-    for register in registers:
-        connections = {"C": (2,), "D": (generator.choice(known[7:]),), "Q": (register,)}
+    for register in range(20, 24):
+        connections: dict[str, tuple[Bit, ...]] = {"C": (2,), "D": (generator.choice(known[7:]),), "Q": (register,)}
         cells.append(Cell(f"r{register}", "$_DFF_P_", {}, connections, frozenset("CD")))
-    ports_in: dict[str, tuple[Bit, ...]] = {"clk": (2,), "switch": (switch,), "i": tuple(inputs)}
-    return Netlist("top", ports_in, {"o": (known[-1],)}, tuple(cells), {}, {})
+    return Netlist("top", {"clk": (2,), "switch": (3,), "i": (4, 5)}, {"o": (known[-1],)}, tuple(cells), {}, {})
 
 
-def _step(
-    netlist: Netlist, state: Mapping[Bit, int], inputs: tuple[int, ...], switch: int
-) -> tuple[int, tuple[int, ...]]:
-    """Output and next state."""
-    bits: dict[Bit, int] = {**state, 3: switch, **dict(zip(netlist.inputs["i"], inputs, strict=True))}
+def _step(netlist: Netlist, state: tuple[int, ...], inputs: tuple[int, ...], switch: int) -> list[int]:
+    registers = [cell.connections for cell in netlist.cells if cell.type == "$_DFF_P_"]
+    bits: dict[Bit, int] = {3: switch, **dict(zip(netlist.inputs["i"], inputs, strict=True))}
+    bits |= {each["Q"][0]: level for each, level in zip(registers, state, strict=True)}
     for cell in netlist.cells:
         if cell.type in _KINDS:
             values = [bits[cell.connections[port][0]] for port in _PORTS[cell.type]]
             bits[cell.connections["Y"][0]] = _KINDS[cell.type](*values)
-    after = (bits[cell.connections["D"][0]] for cell in netlist.cells if cell.type == "$_DFF_P_")
-    return bits[netlist.outputs["o"][0]], tuple(after)
+    return [*(bits[each["D"][0]] for each in registers), bits[netlist.outputs["o"][0]]]
 
 
 def _always_the_same(netlist: Netlist) -> bool:
     """By visiting all pairs of states that two copies can come to."""
-    registers = [cell.connections["Q"][0] for cell in netlist.cells if cell.type == "$_DFF_P_"]
-    waiting = [(state, state) for state in itertools.product((0, 1), repeat=len(registers))]
+    waiting = [(state, state) for state in itertools.product((0, 1), repeat=4)]
     seen = {*waiting}
     for pair in waiting:
-        states = [dict(zip(registers, state, strict=True)) for state in pair]
         for inputs in itertools.product((0, 1), repeat=2):
-            (one, left), (other, right) = (_step(netlist, state, inputs, copy) for copy, state in enumerate(states))
+            (*left, one), (*right, other) = (_step(netlist, state, inputs, copy) for copy, state in enumerate(pair))
             if one != other:
                 return False
-            if (left, right) not in seen:
-                seen.add((left, right))
-                waiting.append((left, right))
+            after = tuple(left), tuple(right)
+            if after not in seen:
+                seen.add(after)
+                waiting.append(after)
     return True
 
 

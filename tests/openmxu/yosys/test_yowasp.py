@@ -4,7 +4,6 @@ import hashlib
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -22,8 +21,7 @@ def run(arguments):
     file.parent.mkdir(parents=True)
     with file.open("w") as output:
         for _ in range(10):
-            output.write("part")
-            output.flush()
+            print("part", end="", file=output, flush=True)
             time.sleep(0.02)
     return 0
 """
@@ -37,23 +35,26 @@ print(open(sys.argv[1]).read())
 
 
 @pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A tool called ``fake``; where it is to be found when it is compiled."""
-    (tmp_path / "fake_tool.py").write_text(FAKE)
-    (tmp_path / "fake.wasm").write_bytes(b"code")
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")]))
     monkeypatch.setitem(yowasp.TOOLS, "fake", ("fake_tool", "run"))
-    monkeypatch.setenv("XDG_CACHE_HOME", f"{tmp_path}/cache")
-    monkeypatch.setenv("YOWASP_CACHE_DIR", f"{tmp_path}/tools")
+    return tmp_path
+
+
+@pytest.fixture
+def place(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (folder / "fake_tool.py").write_text(FAKE)
+    (folder / "fake.wasm").write_bytes(b"code")
+    monkeypatch.setenv("XDG_CACHE_HOME", f"{folder}/cache")
+    monkeypatch.setenv("YOWASP_CACHE_DIR", f"{folder}/tools")
     yowasp._place.cache_clear()
-    return tmp_path / "tools" / "fake_tool" / "fake.wasm" / hashlib.sha1(b"code").hexdigest()
+    return folder / "tools" / "fake_tool" / "fake.wasm" / hashlib.sha1(b"code").hexdigest()
 
 
 def test_one_compiles_and_all_find_it_whole(place: Path) -> None:
-    started = [
-        subprocess.Popen([sys.executable, "-c", PREPARE, place], stdout=subprocess.PIPE, text=True) for _ in range(3)
-    ]
+    command = [sys.executable, "-c", PREPARE, str(place)]
+    started = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(3)]
     said = [process.communicate(timeout=60)[0].split() for process in started]
     assert sorted(said) == [["part" * 10], ["part" * 10], ["told", "part" * 10]]
 
@@ -64,26 +65,21 @@ def test_who_finds_it_waits_for_nobody(place: Path, tmp_path: Path) -> None:
         yowasp.prepare("fake", pytest.fail)
 
 
-@pytest.mark.parametrize(
-    "damage",
-    [lambda data: data[:-1], lambda data: b"Part" + data[4:], lambda data: b""],
-    ids=["cut", "flipped", "empty"],
-)
-def test_a_damaged_one_is_compiled_again(damage: Callable[[bytes], bytes], place: Path) -> None:
+@pytest.mark.parametrize("damaged", [b"part" * 9 + b"par", b"Part" + b"part" * 9, b""], ids=["cut", "flipped", "empty"])
+def test_a_damaged_one_is_compiled_again(damaged: bytes, place: Path) -> None:
     yowasp.prepare("fake", lambda line: None)
-    whole = place.read_bytes()
-    place.write_bytes(damage(whole))
+    assert place.read_bytes() == b"part" * 10
+    place.write_bytes(damaged)
     told: list[str] = []
     yowasp.prepare("fake", told.append)
-    assert place.read_bytes() == whole
+    assert place.read_bytes() == b"part" * 10
     assert told == ["compiling fake for this machine (once, up to a minute)"]
 
 
 @pytest.mark.parametrize("what", [".", "fake_tool", "fake_tool/fake.wasm", ""])
 def test_one_that_others_could_have_written(what: str, place: Path, tmp_path: Path) -> None:
     yowasp.prepare("fake", lambda line: None)
-    path = tmp_path / "tools" / what if what else place
-    path.chmod(0o777)
+    (tmp_path / "tools" / what if what else place).chmod(0o777)
     with pytest.raises(PermissionError, match=r"can be written by other users; delete it"):
         yowasp.prepare("fake", lambda line: None)
 
@@ -95,22 +91,14 @@ def test_a_tool_that_does_not_run(place: Path, tmp_path: Path) -> None:
     assert not place.exists()
 
 
-FAKE_TOOL = """
-def run(arguments):
-    print(*[f"line {n}" for n in range(20)], sep="\\n")
-    open("made", "w").close()
-    return int(arguments[0])
-"""
-
-
 @pytest.fixture
-def fake_tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A tool called ``fake``; returns a directory to run it in."""
-    (tmp_path / "fake_tool.py").write_text(FAKE_TOOL)
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    monkeypatch.setitem(yowasp.TOOLS, "fake", ("fake_tool", "run"))
+def fake_tool(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (folder / "fake_tool.py").write_text(
+        "import pathlib\n\ndef run(arguments):\n    pathlib.Path('made').touch()\n"
+        "    print(*[f'line {n}' for n in range(20)], sep='\\n')\n    return int(arguments[0])\n"
+    )
     monkeypatch.setattr(yowasp, "prepare", lambda tool, tell: tell("compiled"))
-    work = tmp_path / "work"
+    work = folder / "work"
     work.mkdir()
     return work
 
@@ -130,25 +118,22 @@ def test_run_tells_of_the_first_call(fake_tool: Path) -> None:
     ],
 )
 def test_run_shows_the_last_messages_of_a_failure(arguments: list[str], last: list[str], fake_tool: Path) -> None:
-    """Be they in a log only."""
     (fake_tool / "it.rpt").write_text("all is well\nERROR: Assert `a == b' failed in rtlil.cc:1.\n")
     with pytest.raises(RuntimeError) as caught:
         yowasp.run("fake", arguments, fake_tool, lambda line: None)
     assert str(caught.value).splitlines() == ["fake failed with exit code 3:", *last]
 
 
-def test_a_tool_that_is_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_tool_that_is_python(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is compiled; it runs as a module of its package."""
-    package = tmp_path / "some_tools"
+    package = folder / "some_tools"
     package.mkdir()
     (package / "__init__.py").touch()
     (package / "pack.py").write_text("import sys; print(sys.argv[1:]); sys.exit(int(sys.argv[1]))")
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setitem(yowasp.PYTHON, "pack", ("some_tools", "pack"))
     assert yowasp.is_installed("pack")
     assert yowasp.package("pack") == "some-tools"
-    yowasp.run("pack", ["0", "x"], tmp_path, pytest.fail)
-    assert (tmp_path / "pack.messages").read_text() == "['0', 'x']\n"
+    yowasp.run("pack", ["0", "x"], folder, pytest.fail)
+    assert (folder / "pack.messages").read_text() == "['0', 'x']\n"
     with pytest.raises(RuntimeError, match=r"^pack failed with exit code 3"):
-        yowasp.run("pack", ["3"], tmp_path, pytest.fail)
+        yowasp.run("pack", ["3"], folder, pytest.fail)

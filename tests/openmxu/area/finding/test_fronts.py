@@ -2,35 +2,29 @@
 
 import re
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 
+from openmxu.area import Report, Result
 from openmxu.area.chapters.headline import headline
-from openmxu.area.finding.findings import Report
 from openmxu.area.finding.fronts import area_fronts, energy_fronts, same_clocks
 from openmxu.area.pages.markdown import to_summary
 from openmxu.area.pages.plot import to_images
 from openmxu.area.run.energy import Energy
-from openmxu.area.run.measure import Result
-from openmxu.area.subject.points import PROCESSING_ELEMENT, Point, Tie, full_points
+from openmxu.area.subject.points import PROCESSING_ELEMENT, Tie, full_points
 from openmxu.area.target.liberty import generic_library
-from openmxu.area.target.targets import Area, choose_targets
-from openmxu.spec.formats import FORMATS
 
-GENERIC, ECP5 = choose_targets(["generic", "ecp5"], [], ["area"])
+from ..conftest import GENERIC, result
+
 TARGETS = {recipe: replace(GENERIC, name="lib", recipe=recipe) for recipe in ("area", "speed")}
 
 
 def element(
-    name: str, stages: int, delay: float | None, area: float | None, recipe: str = "area", **more: object
+    name: str, stages: int, delay: float | None, area: float | None, recipe: str = "area", **more: Any
 ) -> Result:
-    """A processing element that was measured."""
-    options = {"subnormals": "flush", "stages": stages, **more}
-    fmt = FORMATS[name]
-    point = Point(PROCESSING_ELEMENT, fmt.significand_width, fmt, f"{name}_{stages}", str, options)  # type: ignore[arg-type]
-    counted = None if area is None else Area(area, area, 0.0, cell_area=area)
-    return Result(point, TARGETS[recipe], counted, "" if counted else "no", "", "", delay=delay)
+    return result(PROCESSING_ELEMENT, name, area, target=TARGETS[recipe], delay=delay, stages=stages, **more)
 
 
 BF16 = [
@@ -95,7 +89,7 @@ def test_page_and_plot() -> None:
 def test_energies_have_fronts_of_their_own() -> None:
     """By energy another element may be the best; other operands and failures have no part in it."""
     given = [(BF16[0], 30.0), (BF16[1], 90.0), (BF16[3], 20.0), (FP16[0], 45.0), (FP16[1], 40.0)]
-    energies = [Energy(result, "normal", 1024, 3, logic=total) for result, total in given]
+    energies = [Energy(each, "normal", 1024, 3, logic=total) for each, total in given]
     energies += [Energy(BF16[4], "idle", 1024, 3, logic=1.0), Energy(BF16[2], "normal", error="no")]
     bf16, fp16 = energy_fronts(energies)
     assert bf16.points == ((8.0, 90.0), (9.0, 20.0))
@@ -127,15 +121,13 @@ def test_the_plot_is_of_a_sound_library() -> None:
 
 def test_full_reports_have_the_elements() -> None:
     """Of the formats of the claims, with each number of stages, for area and for speed."""
-    points = full_points()
-    found = {
-        (str(point.format), point.options["stages"])
-        for point in points
-        if point.part == PROCESSING_ELEMENT and point.options["subnormals"] == "flush"
-        if point.is_for("area") and point.is_for("speed")
-    }
+    full = full_points()
+    elements = [
+        each for each in full if each.part == PROCESSING_ELEMENT and each.is_for("area") and each.is_for("speed")
+    ]
+    found = {(str(each.format), each.options["stages"]) for each in elements if each.options["subnormals"] == "flush"}
     assert {(name, stages) for name in ("bf16", "fp16", "fp32") for stages in range(1, 8)} <= found
-    timed = [point for point in points if point.scope == "timed"]
+    timed = [point for point in full if point.scope == "timed"]
     assert timed
     recipes = {"area": True, "sized": True, "speed": True, "fpga": False, "cmos": False, "default": False}
     assert all({recipe: point.is_for(recipe) for recipe in recipes} == recipes for point in timed)

@@ -4,11 +4,11 @@ import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from openmxu.area import report
-from openmxu.area.finding.findings import Report
 from openmxu.area.subject.points import ADDER, MULTIPLIER, chosen_points
 from openmxu.runtime import cache
 
@@ -18,20 +18,15 @@ POINTS = chosen_points([MULTIPLIER, ADDER], ["e4f3", "e5f4", "e3f2", "e4f2"])
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[object]:
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """Two workers, each a process that is started again if it dies."""
-    with distributed.LocalCluster(
-        n_workers=2, threads_per_worker=1, dashboard_address=None, local_directory=str(tmp_path_factory.mktemp("dask"))
-    ) as cluster:
+    folder = str(tmp_path_factory.mktemp("dask"))
+    with distributed.LocalCluster(2, threads_per_worker=1, dashboard_address=None, local_directory=folder) as cluster:
         yield cluster
 
 
-def areas(found: Report) -> dict[str, object]:
-    return {result.point.name: result.area for result in found.results}
-
-
 @pytest.mark.slow
-def test_a_lost_worker_loses_nothing(cluster: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lost_worker_loses_nothing(cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     killed: list[int] = []
 
     def kill(line: str) -> None:
@@ -47,11 +42,12 @@ def test_a_lost_worker_loses_nothing(cluster: object, tmp_path: Path, monkeypatc
     assert len(found.results) == len(POINTS) == 8
     assert not found.failed
     monkeypatch.setattr(cache, "directory", lambda: tmp_path / "here")
-    assert areas(report(tmp_path / "b", targets=["generic"], points=POINTS)) == areas(found)
+    again = report(tmp_path / "b", targets=["generic"], points=POINTS)
+    assert [(each.point, each.area) for each in again.results] == [(each.point, each.area) for each in found.results]
 
 
 @pytest.mark.slow
-def test_failures_come_back(cluster: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failures_come_back(cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cache, "directory", lambda: tmp_path / "there")  # nothing that was measured before
     found = report(tmp_path, targets=["generic"], points=POINTS[:2], cluster=cluster.scheduler_address, limit=0.01)
     assert [result.error for result in found.failed] == ["Yosys: no result within 0.01 s"] * 2

@@ -1,6 +1,5 @@
 """The script that gathers designs of others for a comparison; no design of others is here."""
 
-import importlib.util
 import subprocess
 import sys
 from pathlib import Path
@@ -10,40 +9,30 @@ import pytest
 
 from openmxu.area.subject.peers import read_peers
 
-from ....conftest import needs_git
+from ....conftest import load_file, needs_git
 
 _FILES = {
-    "hardfloat": (
-        "source/{}.v",
-        "HardFloat_primitives HardFloat_rawFN isSigNaNRecFN mulRecFN addRecFN mulAddRecFN fNToRecFN recFNToFN "
-        "RISCV/HardFloat_specialize",
-    ),
-    "fpnew": ("src/fpnew_{}.sv", "pkg classifier rounding fma fma_multi"),
-    "common_cells": ("{}", "src/cc_pkg.sv src/deprecated/cf_math_pkg.sv src/lzc.sv include/common_cells/registers.svh"),
-    "essenceia": ("src/{}.v", "bf16_mul"),
-    "bfloat16_fma": ("SRCS/BF16_{}.v", "FMA adder multiplier"),
-    "chiplab": ("rtl/a50_{}.sv", "add32_align bf16_mul round_pack"),
+    "hardfloat": "source/{}.v: HardFloat_primitives HardFloat_rawFN isSigNaNRecFN mulRecFN addRecFN mulAddRecFN "
+    "fNToRecFN recFNToFN RISCV/HardFloat_specialize",
+    "fpnew": "src/fpnew_{}.sv: pkg classifier rounding fma fma_multi",
+    "common_cells": "{}: src/cc_pkg.sv src/deprecated/cf_math_pkg.sv src/lzc.sv include/common_cells/registers.svh",
+    "essenceia": "src/{}.v: bf16_mul",
+    "bfloat16_fma": "SRCS/BF16_{}.v: FMA adder multiplier",
+    "chiplab": "rtl/a50_{}.sv: add32_align bf16_mul round_pack",
 }
 """Of each project where its files are, and the files."""
 
 
 @pytest.fixture
 def gather() -> ModuleType:
-    """The script, from its file: it belongs to no package."""
-    path = Path(__file__).parents[4] / "docs" / "examples" / "peers" / "gather.py"
-    spec = importlib.util.spec_from_file_location("gather", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_file(Path(__file__).parents[4] / "docs" / "examples" / "peers" / "gather.py")
 
 
 def made(name: str, where: Path) -> str:
     """A folder with files of the names that a project has, and nothing in them."""
-    where_in_it, files = _FILES[name]
+    place, files = _FILES[name].split(": ")
     for file in files.split():
-        path = where / f"their {name}" / where_in_it.format(file)
+        path = where / f"their {name}" / place.format(file)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("")
     return f"{name}={where}/their {name}"
@@ -79,16 +68,15 @@ def test_one_project_alone(gather: ModuleType, tmp_path: Path) -> None:
 
 @needs_git
 def test_the_commit_is_the_version(gather: ModuleType, tmp_path: Path) -> None:
-    given = made("bfloat16_fma", tmp_path)
-    folder = str(tmp_path / "their bfloat16_fma")
+    given, there = made("bfloat16_fma", tmp_path), str(tmp_path / "their bfloat16_fma")
     gather.main([str(tmp_path / "without"), given])
     assert not read_peers(tmp_path / "without")[0].version
     author = ["-c", "user.name=A", "-c", "user.email=a@example.org"]
     for command in (["init", "--quiet"], ["add", "."], [*author, "commit", "--quiet", "--message", "one"]):
-        subprocess.run(["git", "-C", folder, *command], check=True)
-    head = subprocess.run(["git", "-C", folder, "rev-parse", "HEAD"], check=True, capture_output=True, text=True)
+        subprocess.run(["git", "-C", there, *command], check=True)
+    head = subprocess.check_output(["git", "-C", there, "rev-parse", "HEAD"], text=True)
     gather.main([str(tmp_path / "theirs"), given])
-    assert read_peers(tmp_path / "theirs")[0].version.startswith(f"{head.stdout[:12]} of 20")
+    assert read_peers(tmp_path / "theirs")[0].version.startswith(f"{head[:12]} of 20")
 
 
 @pytest.mark.parametrize(
@@ -104,7 +92,6 @@ def test_the_commit_is_the_version(gather: ModuleType, tmp_path: Path) -> None:
 def test_mistakes(
     arguments: list[str], complaint: str, gather: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One line, and nothing is made."""
     monkeypatch.chdir(tmp_path)
     with pytest.raises(SystemExit) as stop:
         gather.main(arguments)

@@ -4,16 +4,17 @@ import gc
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from openmxu import yosys
 from openmxu.area.chapters.peer_tables import to_markdown
 from openmxu.area.finding.comparison import ComparedDesign, ComparedTarget, Comparison, Figures, compare_peers
-from openmxu.area.subject.peers import Ours, Peer, read_own, read_peer, read_peers
-from openmxu.cli.frame import main
+from openmxu.area.subject.peers import Ours, Peer, PeerPoint, read_own, read_peer, read_peers
 from openmxu.pages.tables import reason
 
+from ...conftest import Command
 from ..conftest import Refused
 
 pytestmark = pytest.mark.usefixtures("tool")
@@ -41,7 +42,6 @@ SOURCE = "module nand_gate(input a, input b, output o); assign o = ~(a & b); end
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A folder with one design."""
     where = tmp_path / "theirs"
     where.mkdir()
     (where / "peers.toml").write_text(NAND)
@@ -49,36 +49,34 @@ def folder(tmp_path: Path) -> Path:
     return where
 
 
-def peer(folder: Path, source: str, name: str = "it.v", **fields: object) -> Peer:
-    """A design of somebody else from its text."""
+def read(folder: Path, source: str, name: str = "it.v", **fields: Any) -> PeerPoint:
     (folder / name).write_text(source)
-    about: dict[str, object] = {"top": "it", "ours": Ours("adder"), "files": (name,)} | fields
-    return Peer("it", "", "", "", "", **about)  # type: ignore[arg-type]
+    return read_peer(
+        Peer("it", "", "", "", "", **{"top": "it", "ours": Ours("adder"), "files": (name,), **fields}), folder, 60.0
+    )
 
 
 @pytest.mark.slow
-def test_an_export_of_ours_has_the_area_of_ours(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_export_of_ours_has_the_area_of_ours(tmp_path: Path, command: Command) -> None:
     """Nothing favours us: what comes from a file of somebody else is measured as our own part is, to the last digit."""
     folder = tmp_path / "theirs"
     folder.mkdir()
-    assert main(["verilog", "adder", "--operand", "e4f3", "-o", str(folder / "any.v")]) == 0
-    assert main(["verilog", "pe", "--operand", "e3f1", "-o", str(folder / "other.v")]) == 0
-    (folder / "peers.toml").write_text(
-        described("adder", "any.v", "adder_e4f3_flush_s0", 'design = "adder", operand = "e4f3"')
-        + described("element", "other.v", "pe_e3f1_flush_s1", 'design = "pe", operand = "e3f1"')
-    )
-    output = tmp_path / "out"
-    arguments = ["area", "--peers", str(folder), "-o", str(output), "--target", "generic", "--target", "ice40"]
-    assert main([*arguments, "--recipe", "area", "--recipe", "default"]) == 0
-    found = Comparison.of_json((output / "peers.json").read_text())
+    text = ""
+    parts = {"adder": ("adder", "e4f3", "adder_e4f3_flush_s0"), "element": ("pe", "e3f1", "pe_e3f1_flush_s1")}
+    for theirs, (part, operand, top) in parts.items():
+        assert command(f"verilog {part} --operand {operand} -o theirs/{part}.v")[0] == 0
+        text += described(theirs, f"{part}.v", top, f'design = "{part}", operand = "{operand}"')
+    (folder / "peers.toml").write_text(text)
+    code, text, _ = command("area --peers theirs -o out --target generic --target ice40 --recipe area --recipe default")
+    assert code == 0
+    found = Comparison.of_json((tmp_path / "out" / "peers.json").read_text())
     assert [target.label for target in found.targets] == ["generic", "generic (default)", "ice40"]
-    for ours, theirs in (("adder_e4f3_flush_s0", "adder"), ("pe_e3f1_flush_s1", "element")):
+    for theirs, (_, _, ours) in parts.items():
         for target in found.targets:
             own, other = found.find(ours, target.label), found.find(theirs, target.label)
             assert own is not None
             assert (own.combinational or 0) > 50
             assert replace(own, design=theirs) == other
-    text = capsys.readouterr().out
     assert "| adder | " in text
     assert " | 1.00 | " in text
 
@@ -86,58 +84,47 @@ def test_an_export_of_ours_has_the_area_of_ours(tmp_path: Path, capsys: pytest.C
 @pytest.mark.slow
 def test_areas_counted_by_hand(folder: Path, tmp_path: Path) -> None:
     (folder / "peers.toml").write_text(NAND + described("registered", top="registered"))
-    (folder / "nand.v").write_text(
-        SOURCE
-        + "module registered(input clk, input a, input b, output reg o);\n"
-        + "  wire n; nand_gate inside(a, b, n); always @(posedge clk) o <= n;\nendmodule\n"
-    )
+    registered = "module registered(input clk, a, b, output reg o); wire n; nand_gate inside(a, b, n);\n"
+    (folder / "nand.v").write_text(SOURCE + registered + "always @(posedge clk) o <= n; endmodule\n")
     found = compare_peers(folder, tmp_path / "out", to_markdown)
     assert found.failed == []
-    assert [(each.name, each.against) for each in found.designs] == [
-        ("significand_product_2", ""),
-        ("nand", "significand_product_2"),
-        ("registered", "significand_product_2"),
-    ]
-    figures = [found.find(name, "generic") for name in ("nand", "registered")]
-    assert [(each.combinational, each.sequential, each.flip_flops, each.depth) for each in figures if each] == [
-        (1.0, 0.0, 0, 1),
-        (1.0, 6.0, 1, 1),
-    ]
+    ours = "significand_product_2"
+    assert [(each.name, each.against) for each in found.designs] == [(ours, ""), ("nand", ours), ("registered", ours)]
+    areas = {each.design: (each.combinational, each.sequential, each.flip_flops, each.depth) for each in found.figures}
+    assert (areas["nand"], areas["registered"]) == ((1.0, 0.0, 0, 1), (1.0, 6.0, 1, 1))
     assert Comparison.of_json(found.to_json()) == found
     assert (tmp_path / "out" / "peers.md").read_text() == to_markdown(found)
     assert str(tmp_path) not in found.to_json()
     text = to_markdown(found)
     assert "| nand | https://example.org/nand | 1 | MIT | a \\| b, inverted |" in text
-    ours = found.find("significand_product_2", "generic")
-    assert ours is not None
-    assert f"| nand | 1 | {1 / (ours.combinational or 0):.2f} | 0 | 1 |" in text
+    assert f"| nand | 1 | {1 / (areas[ours][0] or 0):.2f} | 0 | 1 |" in text
 
 
 @pytest.mark.slow
-def test_what_yosys_cannot_read_is_a_row(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_yosys_cannot_read_is_a_row(folder: Path, tmp_path: Path, command: Command) -> None:
     """An unknown top, a mistake in the text, a module without content, a cell of no target: all others are measured."""
-    (folder / "bad.v").write_text("module bad(input a; endmodule\n")
-    (folder / "stub.v").write_text(
-        "(* blackbox *) module stub(input a, output o); endmodule\n"
-        + SOURCE.replace("assign o = ~(a & b);", "stub inside(a, o);")
-    )
-    (folder / "load.v").write_text(
-        "module nand_gate(input a, b, c, d, output reg o);\n"
-        "always @(posedge c, posedge d) if (d) o <= b; else o <= a; endmodule\n"
-    )
-    (folder / "peers.toml").write_text(
-        NAND
-        + described("elsewhere", top="no_gate")
-        + "".join(described(name, f"{name}.v") for name in ("bad", "stub", "load"))
-    )
-    assert main(["area", "--peers", str(folder), "-o", str(tmp_path / "out")]) == 1
-    text = capsys.readouterr().out
-    assert "| elsewhere | not read |" in text
-    assert "- elsewhere: ERROR: Module `no_gate' not found!\n" in text
-    assert "- bad: /sources/bad.v:1: ERROR: syntax error, unexpected" in text
-    assert "- stub: ERROR: Module `\\stub' referenced in module `\\nand_gate' in cell" in text
-    assert "| load | failed |" in text
-    assert "- load on generic: cells that cannot be counted on this target: $_ALDFF_PP_ (flip-flop with asy" in text
+    stub = "(* blackbox *) module stub(input a, output o); endmodule\n"
+    texts = {
+        "bad": "module bad(input a; endmodule\n",
+        "stub": stub + SOURCE.replace("assign o = ~(a & b);", "stub inside(a, o);"),
+        "load": "module nand_gate(input a, b, c, d, output reg o);\n"
+        "always @(posedge c, posedge d) if (d) o <= b; else o <= a; endmodule\n",
+    }
+    for name, text in texts.items():
+        (folder / f"{name}.v").write_text(text)
+    others = "".join(described(name, f"{name}.v") for name in texts)
+    (folder / "peers.toml").write_text(NAND + described("elsewhere", top="no_gate") + others)
+    code, text, _ = command("area --peers theirs -o out")
+    assert code == 1
+    for line in (
+        "| elsewhere | not read |",
+        "- elsewhere: ERROR: Module `no_gate' not found!\n",
+        "- bad: /sources/bad.v:1: ERROR: syntax error, unexpected",
+        "- stub: ERROR: Module `\\stub' referenced in module `\\nand_gate' in cell",
+        "| load | failed |",
+        "- load on generic: cells that cannot be counted on this target: $_ALDFF_PP_ (flip-flop with asy",
+    ):
+        assert line in text
     found = json.loads((tmp_path / "out" / "peers.json").read_text())
     assert [each["design"] for each in found["figures"] if each["combinational"]] == ["significand_product_2", "nand"]
 
@@ -202,8 +189,7 @@ def test_files(folder: Path, tmp_path: Path) -> None:
     """Patterns come in order and once; Yosys would not see what a link out of the folder leads to."""
     for name in ("z.v", "a.v"):
         (folder / name).write_text("")
-    text = NAND.replace('["nand.v"]', '["z.v", "*.v"]\ninclude = ["."]')
-    (folder / "peers.toml").write_text(text)
+    (folder / "peers.toml").write_text(NAND.replace('["nand.v"]', '["z.v", "*.v"]\ninclude = ["."]'))
     assert read_peers(folder)[0].files == ("z.v", "a.v", "nand.v")
     (folder / "o o.v").write_text("")
     with pytest.raises(ValueError, match=r"files must have names of letters, digits and _\.\+-/, not 'o o\.v'"):
@@ -220,30 +206,23 @@ def test_parameters_macros_and_included_files(reader: str, folder: Path) -> None
     """As many flip-flops as they say."""
     (folder / "deep").mkdir()
     (folder / "deep" / "width.vh").write_text("localparam W = N * `M;\n")
-    given = peer(
-        folder,
+    text = (
         "module it #(parameter N = 1) (input logic ck, input logic [15:0] d, output logic [15:0] q);\n"
         '`include "width.vh"\n'
-        "`ifdef ON\n  always_ff @(posedge ck) q[W-1:0] <= d[W-1:0];\n`endif\nendmodule\n",
-        "it.sv",
-        include=("deep",),
-        defines={"M": 2, "ON": ""},
-        parameters={"N": "4'd3"},
-        clock="ck",
-        reader=reader,
+        "`ifdef ON\n  always_ff @(posedge ck) q[W-1:0] <= d[W-1:0];\n`endif\nendmodule\n"
     )
-    point = read_peer(given, folder, 60.0)
-    assert point.is_clocked
-    assert point.name == "it"
+    options = {"include": ("deep",), "defines": {"M": 2, "ON": ""}, "parameters": {"N": "4'd3"}}
+    point = read(folder, text, "it.sv", clock="ck", reader=reader, **options)
+    assert (point.name, point.is_clocked) == ("it", True)
     script = "read_rtlil /job/design.il\nproc\nflatten\nopt\ntee -q -o /job/result stat -width\n"
     assert "$dff_6" in yosys.produce(script, point.rtlil())
 
 
 def test_a_clock_that_is_not_there(folder: Path) -> None:
+    text = "module it(input a, output o); assign o = a; endmodule"
+    assert not read(folder, text).is_clocked
     with pytest.raises(yosys.SynthesisError, match="Object `ck' not found"):
-        read_peer(peer(folder, "module it(input a, output o); assign o = a; endmodule", clock="ck"), folder, 60.0)
-    point = read_peer(peer(folder, "module it(input a, output o); assign o = a; endmodule"), folder, 60.0)
-    assert not point.is_clocked
+        read(folder, text, clock="ck")
 
 
 def test_no_author_asks_more_of_synthesis_than_others(folder: Path) -> None:
@@ -252,7 +231,7 @@ def test_no_author_asks_more_of_synthesis_than_others(folder: Path) -> None:
     plain += "  inner x(a, w);\n  inner y(w, o);\nENDendmodule\n"
     asking = plain.replace("module inner", "(* keep_hierarchy *) module inner").replace("wire w", "(* keep *) wire w")
     asked = asking.replace("END", "  always @* begin assert (a == o); $display(a); end\n")
-    texts = [read_peer(peer(folder, text, "it.sv"), folder, 60.0).rtlil() for text in (plain.replace("END", ""), asked)]
+    texts = [read(folder, text, "it.sv").rtlil() for text in (plain.replace("END", ""), asked)]
     assert all("keep" not in text for text in texts)
     script = "read_rtlil /job/design.il\nproc\nflatten\nopt -full\nopt_clean -purge\ntee -q -o /job/result stat\n"
     one, other = (yosys.produce(script, text).split("===")[-1] for text in texts)
@@ -263,9 +242,9 @@ def test_where_a_design_is_from_is_none_of_it(folder: Path) -> None:
     """The name of its file, and of its top module, are not what its area depends on."""
     text = "module NAME(input [3:0] a, b, output [3:0] o); assign o = a + b; endmodule\n"
     (folder / "deep").mkdir()
-    one = read_peer(peer(folder, text.replace("NAME", "it")), folder, 60.0)
-    other = read_peer(peer(folder, text.replace("NAME", "other"), "deep/x.v", top="other"), folder, 60.0)
-    third = read_peer(peer(folder, text.replace("NAME", "it").replace("+", "-")), folder, 60.0)
+    one = read(folder, text.replace("NAME", "it"))
+    other = read(folder, text.replace("NAME", "other"), "deep/x.v", top="other")
+    third = read(folder, text.replace("NAME", "it").replace("+", "-"))
     assert one.rtlil() == other.rtlil()
     assert one.top == other.top != third.top
 
@@ -280,16 +259,11 @@ def test_ours_is_read_as_theirs() -> None:
 
 def test_each_design_with_its_best_recipe() -> None:
     """A recipe that was chosen for ours may not suit others."""
-    targets = tuple(
-        ComparedTarget("lib", label, recipe, "GE", "OpenSTA 1", "0123", 2.0)
-        for label, recipe in (("lib", "area"), ("lib (speed)", "speed"))
-    )
+    about = ("GE", "OpenSTA 1", "0123", 2.0)
+    targets = ComparedTarget("lib", "lib", "area", *about), ComparedTarget("lib", "lib (speed)", "speed", *about)
     figures = (
-        Figures("o", "lib", 10.0, delay=4.0),
-        Figures("o", "lib (speed)", 12.0, delay=2.0),
-        Figures("t", "lib", 30.0, delay=3.0),
-        Figures("t", "lib (speed)", 20.0),
-        Figures("f", "lib", error="no"),
+        *(Figures("o", "lib", 10.0, delay=4.0), Figures("o", "lib (speed)", 12.0, delay=2.0)),
+        *(Figures("t", "lib", 30.0, delay=3.0), Figures("t", "lib (speed)", 20.0), Figures("f", "lib", error="no")),
     )
     designs = (ComparedDesign("o"), ComparedDesign("t", "o"), ComparedDesign("f", "o"), ComparedDesign("u", "o"))
     found = Comparison({"Yosys": "Yosys 1", "OpenMXU": "1"}, targets, designs, figures)
@@ -300,8 +274,7 @@ def test_each_design_with_its_best_recipe() -> None:
     assert "| f |  |  |  |  |  |  |  |\n" in text
     assert "| f | failed |" in text
     assert "| u | not read |" in text
-    one = Comparison(found.tools, targets[:1], designs, figures)
-    assert "best recipe" not in to_markdown(one)
+    assert "best recipe" not in to_markdown(replace(found, targets=targets[:1]))
 
 
 def test_reason() -> None:

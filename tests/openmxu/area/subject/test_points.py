@@ -10,29 +10,10 @@ import pytest
 
 from openmxu import yosys
 from openmxu.area.run.schedule import measure_all, workers
+from openmxu.area.subject import points
 from openmxu.area.subject.ablation import ABLATIONS
-from openmxu.area.subject.points import (
-    ADDER,
-    ARRAY,
-    BANK,
-    CONVERTER,
-    ELEMENTS,
-    MULTIPLIER,
-    PART_NAMES,
-    PARTS,
-    PROCESSING_ELEMENT,
-    PRODUCT,
-    UNIT,
-    Point,
-    Tie,
-    chosen_points,
-    formats_of_widths,
-    full_points,
-    once,
-    point,
-)
+from openmxu.area.subject.points import ADDER, ARRAY, MULTIPLIER, PROCESSING_ELEMENT, PRODUCT, chosen_points, point
 from openmxu.area.target.gates import mapped
-from openmxu.area.target.targets import choose_targets
 from openmxu.arith import SignificandProduct
 from openmxu.catalog import FAMILIES
 from openmxu.export.verilog import to_rtlil
@@ -44,21 +25,18 @@ from openmxu_sim.operands import vectors
 
 from ....bits import same_bits
 from ....conftest import slow
+from ..conftest import ECP5, GENERIC
 
-IMPOSTORS = [
-    FloatFormat("bf16", 4, 3),
-    FloatFormat("bf16", 8, 7, has_infinity=False),
-    FloatFormat("fp8_e4m3", 4, 3),
-    FloatFormat("e4f3", 4, 3, has_infinity=False),
-]
+IMPOSTORS = [FloatFormat("bf16", 4, 3), FloatFormat("bf16", 8, 7, has_infinity=False)]
+IMPOSTORS += [FloatFormat("fp8_e4m3", 4, 3), FloatFormat("e4f3", 4, 3, has_infinity=False)]
 
 
 # Each impostor once, with parts that are soon made, and each other part once.
 @pytest.mark.parametrize(
     ("part", "impostor"),
     [
-        *zip((MULTIPLIER, ADDER, CONVERTER, MULTIPLIER), IMPOSTORS, strict=True),
-        *map(slow, (PROCESSING_ELEMENT, ARRAY, BANK, UNIT), IMPOSTORS),
+        *zip((MULTIPLIER, ADDER, points.CONVERTER, MULTIPLIER), IMPOSTORS, strict=True),
+        *map(slow, (PROCESSING_ELEMENT, ARRAY, points.BANK, points.UNIT), IMPOSTORS),
     ],
     ids=repr,
 )
@@ -68,63 +46,57 @@ def test_a_format_is_its_widths_not_its_name(
     """Netlists are kept, and figures are shown, by what a format is."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     real = FloatFormat.parse(impostor.name)
-    first, second = point(part, impostor, rows=1, columns=1), point(part, real, rows=1, columns=1)
-    texts = first.rtlil(), second.rtlil()
-    assert texts[0] != texts[1]
+    both = [point(part, fmt, rows=1, columns=1) for fmt in (impostor, real)]
+    texts = [each.rtlil() for each in both]
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "another"))
-    assert texts[1] == point(part, real, rows=1, columns=1).rtlil()
-    assert first.name != second.name
-    assert len(once([first, second])) == 2
-    assert second.name.split()[-1 - (part in (ARRAY, BANK, UNIT))] == real.name
+    assert texts[0] != texts[1] == point(part, real, rows=1, columns=1).rtlil()
+    assert len({each.name for each in both}) == len(points.once(both)) == 2
+    assert both[1].name.split()[-1 - (part in (ARRAY, points.BANK, points.UNIT))] == real.name
 
 
-def named(name: str) -> Point:
-    """A design without a feature."""
-    return next(row.without for row in ABLATIONS if row.without.name == name)
-
-
-def gates(point: Point, ports: list[str]) -> Gates:
-    """The gates of a point, with what is tied in it."""
+def gates(name: str) -> Gates:
+    """Of a design without a feature: what is tied in it is gone."""
     yosys.prepare()
+    point = next(row.without for row in ABLATIONS if row.without.name == name)
     rtlil = point.rtlil()
-    return Gates(mapped(rtlil, point.top, point.change(rtlil)), ports)
+    return Gates(mapped(rtlil, point.top, point.change(rtlil)), ["i_a", "i_b"])
 
 
-def test_parts_are_called_as_in_the_catalog() -> None:
+def test_points_are_called_by_part_and_stages() -> None:
+    """As in the catalog."""
     assert [point.part for point in chosen_points(["pe", "product"], ["bf16"])] == [PROCESSING_ELEMENT, PRODUCT]
-    assert list(PART_NAMES.values()) == list(PARTS)
-    assert {"product", "multiplier", "adder", "converter", "pe", "array", "mxu"} <= PART_NAMES.keys() & FAMILIES.keys()
+    assert list(points.PART_NAMES.values()) == list(points.PARTS)
+    shared = points.PART_NAMES.keys() & FAMILIES.keys()
+    assert {"product", "multiplier", "adder", "converter", "pe", "array", "mxu"} <= shared
+    names = [point.name for point in chosen_points([ADDER], ["bf16"], stages=[0, 1, 5])]
+    assert names == ["adder bf16", "adder bf16, 1 stage", "adder bf16, 5 stages"]
+    names = [point.name for point in points.beside_points()]
+    assert names == ["multiplier to fp32 bf16", "adder fp32", "processing element bf16"]
 
 
 @pytest.mark.slow
 def test_every_part_of_a_format() -> None:
-    points = chosen_points(list(PARTS), ["e5f3"], subnormals=["flush", "ieee"], rows=2, columns=3)
-    names = [point.name for point in points]
-    assert len(names) == 2 * len(PARTS) - 1  # of a bare product subnormals make no difference
-    assert {"multiplier e5f3", "multiplier e5f3, ieee", "unit e5f3 2x3", "significand product 4 x 4"} <= set(names)
-    for each in points:
+    found = chosen_points(list(points.PARTS), ["e5f3"], subnormals=["flush", "ieee"], rows=2, columns=3)
+    names = {each.name for each in found}
+    assert len(names) == len(found) == 2 * len(points.PARTS) - 1  # of a bare product subnormals make no difference
+    assert {"multiplier e5f3", "multiplier e5f3, ieee", "unit e5f3 2x3", "significand product 4 x 4"} <= names
+    for each in found:
         assert f"module \\{each.top}\n" in each.rtlil()
 
 
 def test_targets_choose_a_form() -> None:
     """By recipe, also in the schedule; a design that is not ours has one form."""
-    targets = choose_targets(["ecp5", "generic"], [], ["area"])
+    targets = [ECP5, GENERIC, replace(GENERIC, recipe="speed")]
     text = to_rtlil(SignificandProduct(4), name="theirs")
-    targets.append(replace(targets[1], recipe="speed"))
-    ours, theirs = point(PROCESSING_ELEMENT, BF16, stages=4, terms=2), Point("theirs", 4, None, "theirs", lambda: text)
+    ours = point(PROCESSING_ELEMENT, BF16, stages=4, terms=2)
+    theirs = points.Point("theirs", 4, None, "theirs", lambda: text)
+    plan = [(target, each) for target in targets for each in (ours, theirs)]
     with workers(1, None, 60) as where:
-        results = measure_all(
-            [(target, each) for target in targets for each in (ours, theirs)], where, lambda line: None
-        )
+        results = measure_all(plan, where, lambda line: None)
     of_ours = [hashlib.sha256(ours.in_form(form).encode()).hexdigest() for form in (FPGA, AREA, SPEED)]
     assert [each.rtlil_sha256 for each in results[::2]] == of_ours
     assert len(set(of_ours)) == 3
     assert len({each.rtlil_sha256 for each in results[1::2]}) == 1
-
-
-def test_stages() -> None:
-    names = [point.name for point in chosen_points([ADDER], ["bf16"], stages=[0, 1, 5])]
-    assert names == ["adder bf16", "adder bf16, 1 stage", "adder bf16, 5 stages"]
 
 
 @pytest.mark.filterwarnings("ignore::amaranth.hdl.UnusedElaboratable")  # what is refused goes unused
@@ -146,32 +118,32 @@ def test_what_cannot_be_measured(arguments: dict[str, object], complaint: str) -
 
 @pytest.mark.parametrize("text", ["0", "24", "5-3", "a", "1-", "-3", ""])
 def test_widths(text: str) -> None:
-    assert formats_of_widths(["1-23"])[6:11] == ["bf16", "e8f8", "e8f9", "tf32", "e8f11"]
+    assert points.formats_of_widths(["1-23"])[6:11] == ["bf16", "e8f8", "e8f9", "tf32", "e8f11"]
     with pytest.raises(ValueError, match="width must be fraction bits from 1 to 23, or a range as in 1-23, not "):
-        formats_of_widths([text])
+        points.formats_of_widths([text])
 
 
 def test_the_full_report_has_every_axis() -> None:
-    points = full_points()
-    assert {point.part for point in points} == {*PARTS, ELEMENTS[4]}
-    assert {point.width for point in points if point.part == PRODUCT} == set(range(2, 25))
-    for part in set(PARTS) - {PRODUCT, CONVERTER, "accumulator bank"}:
-        found = {str(point.format) for point in points if point.part == part}
+    full = points.full_points()
+    assert {point.part for point in full} == {*points.PARTS, points.ELEMENTS[4]}
+    assert {point.width for point in full if point.part == PRODUCT} == set(range(2, 25))
+    for part in set(points.PARTS) - {PRODUCT, points.CONVERTER, points.BANK}:
+        found = {str(point.format) for point in full if point.part == part}
         assert {"fp8_e4m3", "fp8_e5m2", "bf16", "fp16", "tf32", "fp32"} <= found
-    assert any(point.scope == "fpga" for point in points if point.part == ARRAY)
-    assert all(point.scope == "area" for point in points if point.part == UNIT)
+    assert any(point.scope == "fpga" for point in full if point.part == ARRAY)
+    assert all(point.scope == "area" for point in full if point.part == points.UNIT)
 
 
 @pytest.mark.parametrize("field", ["multiplied.colour", "nothing.nan", "nan"])
 def test_fields_that_are_not_there(field: str) -> None:
     point = next(row.whole for row in ABLATIONS if row.whole.part == MULTIPLIER)
     with pytest.raises(ValueError, match=f"field must be one of the design's, once, not '{field}'"):
-        Tie(field).command(point.rtlil())
+        points.Tie(field).command(point.rtlil())
 
 
 def test_no_specials_is_the_multiplier_for_all_other_operands() -> None:
     a, b = vectors.pairs("bf16", 300_000, 1)
-    tied = gates(named("multiplier bf16, no NaN or infinite operands"), ["i_a", "i_b"])
+    tied = gates("multiplier bf16, no NaN or infinite operands")
     special = ((a >> 7 & 0xFF) == 0xFF) | ((b >> 7 & 0xFF) == 0xFF)
     differs = tied(a, b) != golden.multiply(a, b, "bf16", "bf16")
     assert not differs[~special].any()
@@ -198,5 +170,5 @@ def test_results_are_cut(unit: str, rounding: str) -> None:
         fmt, rounded, exact = FP32, golden.add(a, b, "fp32"), numbers(a, 32) + numbers(b, 32)
     kept = exact.view(np.uint64) >> np.uint64(52 - fmt.fraction_width) << np.uint64(52 - fmt.fraction_width)
     expected = kept.view(np.float64).astype(np.float32).view(np.uint32) >> np.uint32(32 - fmt.width)
-    same_bits(gates(named(f"{unit}, {rounding}"), ["i_a", "i_b"])(a, b), expected, a, b, fmt=fmt.name, operand=fmt.name)
+    same_bits(gates(f"{unit}, {rounding}")(a, b), expected, a, b, fmt=fmt.name, operand=fmt.name)
     assert (expected != rounded).any()

@@ -11,6 +11,9 @@ from openmxu.area.target.doubts import Gate, are_scaled, smaller_than_what_they_
 from openmxu.area.target.liberty import Library, generic_library, parse_library
 from openmxu.area.target.targets import choose_targets
 
+from .test_liberty import FLIP_FLOP, cell
+from .test_liberty import library as liberty
+
 
 def gate(name: str, area: float, inputs: int, function: Callable[..., bool]) -> Gate:
     return Gate(name, area, tuple(bool(function(*each)) for each in itertools.product((0, 1), repeat=inputs)))
@@ -24,15 +27,13 @@ NOR2 = gate("NOR2", 20, 2, lambda a, b: not (a or b))
 def test_a_gate_that_is_too_small(order: tuple[int, ...]) -> None:
     """Whatever the order of its inputs: an or-and-invert has a NAND of two in it, and a NOR."""
 
-    def function(*levels: int) -> bool:
-        a, b, c = (levels[place] for place in order)
-        return not ((a or b) and c)
+    def oai(area: float) -> Gate:
+        return gate("OAI21", area, 3, lambda *of: not ((of[order[0]] or of[order[1]]) and of[order[2]]))
 
     for area, found in ((23, [NAND2]), (19, [NAND2]), (24, []), (40, [])):
-        oai = gate("OAI21", area, 3, function)
-        assert smaller_than_what_they_contain([NAND2, NOR2, oai]) == [(oai, part) for part in found]
-    assert smaller_than_what_they_contain([NOR2, gate("OAI21", 19, 3, function)]) != []
-    assert smaller_than_what_they_contain([gate("OAI21", 1, 3, function)]) == []
+        assert smaller_than_what_they_contain([NAND2, NOR2, oai(area)]) == [(oai(area), part) for part in found]
+    assert smaller_than_what_they_contain([NOR2, oai(19)]) != []
+    assert smaller_than_what_they_contain([oai(1)]) == []
 
 
 def test_other_gates() -> None:
@@ -57,28 +58,20 @@ def test_scaled() -> None:
     assert are_scaled({"a": 1.0}, areas) == 0  # one cell of many says nothing
 
 
-def library(oai: float, name: str = "small", scale: float = 1.0, *, three_state: bool = False) -> Library:
-    """A small library with an or-and-invert of an area."""
-
-    def cell(title: str, area: float, inputs: str, function: str, more: str = "") -> str:
-        pins = "".join(f"pin({pin}) {{ direction : input; }}" for pin in inputs)
-        return (
-            f'cell({title}) {{ area : {area * scale}; {pins} pin(Y) {{ direction : output; function : "{function}"; '
-            f"{more} }} }}\n"
-        )
-
-    extra = 'three_state : "!C";' if three_state else ""
-    text = cell("NAND2", 24, "AB", "!(A B)") + cell("OAI21", oai, "ABC", "!((A+B) C)", extra)
-    text += cell("MUX2", 30, "ABS", "(S A) + (!S B)")
-    text += f'cell(DFF) {{ area : {90 * scale}; ff(q, qn) {{ clocked_on : "C"; next_state : "D"; }} }}\n'
-    return parse_library(f"library({name}) {{ {text} }}".encode(), name)
+def library(oai: float, name: str = "small", scale: float = 1.0, function: str = "!((A+B) C)") -> Library:
+    gates = [("NAND2", 24, "!(A B)", "AB"), ("OAI21", oai, function, "ABC"), ("MUX2", 30, "(S A) + (!S B)", "ABS")]
+    cells = [cell(each, of, area=str(area * scale), inputs=inputs) for each, area, of, inputs in gates]
+    return parse_library(liberty(*cells, FLIP_FLOP.replace("area : 5", f"area : {90 * scale}"), name=name), name)
 
 
 def test_a_library_says_what_is_wrong_with_it() -> None:
-    """And statements leave it out."""
     wrong = "OAI21 (23) contains NAND2 (24), which is larger"
     # With three states it is not a gate: it need not drive.
-    for each, doubt in ((library(23), wrong), (library(24), ""), (library(23, three_state=True), "")):
+    for each, doubt in (
+        (library(23), wrong),
+        (library(24), ""),
+        (library(23, function='!((A+B) C)"; three_state : "!C'), ""),
+    ):
         [target] = choose_targets([], [each], ["area"])
         assert (each.doubt, target.is_ranked) == (doubt, not doubt)
     assert generic_library().doubt == ""
@@ -91,9 +84,10 @@ def test_a_family_counts_once(tmp_path: Path) -> None:
     for path, each in zip(paths, given, strict=True):
         path.write_bytes(each.text)
     targets, notes = choose("quick", [], paths, ["area"])
-    ranked = {target.name: target.is_ranked for target in targets}
-    assert ranked == {"small": True, "larger": False, "other": True, "wrong": False}
+    ranked = [(target.name, target.is_ranked) for target in targets]
+    assert ranked == [("small", True), ("larger", False), ("other", True), ("wrong", False)]
+    said = "is measured, but no statement is about it:"
     assert notes == [
-        "larger is measured, but no statement is about it: all areas are those of small times 4",
-        "wrong is measured, but no statement is about it: OAI21 (23) contains NAND2 (24), which is larger",
+        f"larger {said} all areas are those of small times 4",
+        f"wrong {said} OAI21 (23) contains NAND2 (24), which is larger",
     ]

@@ -18,7 +18,6 @@ LIBRARIES = (
 
 @pytest.fixture
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A machine with three process design kits, and qflow."""
     for name in LIBRARIES:
         path = tmp_path / name
         path.parent.mkdir(parents=True)
@@ -30,13 +29,11 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_what_is_there(machine: Path) -> None:
     sources = ["PDK_ROOT", "PDK_ROOT", "PDK_ROOT", "qflow"]
-    assert libraries.found_libraries() == [
-        (machine / name, source) for name, source in zip(LIBRARIES, sources, strict=True)
-    ]
+    there = [machine / name for name in LIBRARIES]
+    assert libraries.found_libraries() == list(zip(there, sources, strict=True))
 
 
 def test_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """And nothing else, where nothing is there."""
     monkeypatch.delenv("PDK_ROOT", raising=False)
     monkeypatch.delenv("OPENMXU_LIBERTY", raising=False)
     monkeypatch.setattr(libraries, "_QFLOW", tmp_path)

@@ -8,21 +8,23 @@ import pytest
 
 from openmxu.area import DEFAULT_TARGETS, RECIPES, TARGETS
 from openmxu.area.target.liberty import generic_library
-from openmxu.area.target.targets import UnmappedError, choose_targets
+from openmxu.area.target.targets import Area, UnmappedError, choose_targets
 
 
-def statistics(cells: dict[str, int], *, memory_bits: int = 0) -> dict[str, Any]:
-    """What Yosys says of a design with a module ``column`` in it."""
-    design = {"area": 13.5, "sequential_area": 12.0, "num_cells_by_type": cells, "num_memory_bits": memory_bits}
-    return {"modules": {"\\top": {}, "\\column": {}}, "design": design}
+def counted(name: str, cells: dict[str, int], **more: Any) -> Area:
+    """Of what Yosys says of a design with a module ``column`` in it."""
+    [target] = choose_targets([name], [], ["area"])
+    about = {"area": 13.5, "sequential_area": 12.0, "num_cells_by_type": cells, "num_memory_bits": 0, **more}
+    return target.count({"modules": {"\\top": {}, "\\column": {}}, "design": about})
 
 
 def test_targets() -> None:
     """Each name is one, and each library; recipes are for gates."""
     assert [target.name for target in choose_targets(list(TARGETS), [], ["area"])] == list(TARGETS)
     assert set(DEFAULT_TARGETS) < set(TARGETS)
-    targets = choose_targets(["generic", "ecp5", "generic"], [], list(RECIPES))
-    assert [target.label for target in targets] == ["generic", "generic (default)", "ecp5"]
+    targets = choose_targets(["generic", "ecp5", "generic", "ecp5-dsp"], [], list(RECIPES))
+    assert [target.label for target in targets] == ["generic", "generic (default)", "ecp5", "ecp5-dsp"]
+    assert [target.counts_all for target in targets] == [True, True, True, False]
     library = replace(generic_library(), name="cells", timed=True)
     area, speed = choose_targets([], [library], ["area", "speed"])
     assert (area.name, area.unit, area.library) == ("cells", "GE", library)
@@ -31,20 +33,21 @@ def test_targets() -> None:
         choose_targets([], [library, library], ["area"])
 
 
+RECIPE = "recipe must be one of area, default, sized, speed, not"
+NONE = "at least one target or Liberty file and one recipe must be given, not none"
+UNTIMED = "recipe must be area or default on libraries without timing, not"
+
+
 @pytest.mark.parametrize(
     ("names", "recipes", "problem"),
     [
         (["asic"], ["area"], f"target must be one of {', '.join(TARGETS)}, not 'asic'"),
-        (["generic"], ["fast"], "recipe must be one of area, default, sized, speed, not 'fast'"),
-        (["generic"], ["sped"], "recipe must be one of area, default, sized, speed, not 'sped'; did you mean speed?"),
-        ([], ["area"], "at least one target or Liberty file and one recipe must be given, not none"),
-        (["generic"], [], "at least one target or Liberty file and one recipe must be given, not none"),
-        (["generic"], ["speed"], "recipe must be area or default on libraries without timing, not speed"),
-        (
-            ["generic"],
-            ["sized", "speed"],
-            "recipe must be area or default on libraries without timing, not sized or speed",
-        ),
+        (["generic"], ["fast"], f"{RECIPE} 'fast'"),
+        (["generic"], ["sped"], f"{RECIPE} 'sped'; did you mean speed?"),
+        ([], ["area"], NONE),
+        (["generic"], [], NONE),
+        (["generic"], ["speed"], f"{UNTIMED} speed"),
+        (["generic"], ["sized", "speed"], f"{UNTIMED} sized or speed"),
     ],
 )
 def test_unknown_names(names: list[str], recipes: list[str], problem: str) -> None:
@@ -53,54 +56,42 @@ def test_unknown_names(names: list[str], recipes: list[str], problem: str) -> No
 
 
 def test_gates_are_counted_in_nands() -> None:
-    (target,) = choose_targets(["generic"], [], ["area"])
-    area = target.count(statistics({"XNOR2": 1, "DFF": 2, "INV": 1, "$scopeinfo": 3}))
-    assert (area.area, area.combinational, area.sequential, area.cell_area) == (13.5, 1.5, 12.0, 13.5)
-    assert (area.flip_flops, area.memory_bits) == (2, 0)
-    assert area.cells == {"DFF": 2, "INV": 1, "XNOR2": 1}
-    netlist = statistics({"DFF": 1, "LATCH": 1, "DFFRN": 1})
-    netlist["design"].update(area=16.5, sequential_area=13.0)  # Yosys has no latches in the second
-    area = target.count(netlist)
+    """Neither memories nor instances of the design's own modules are cells."""
+    area = counted("generic", {"XNOR2": 1, "DFF": 2, "INV": 1, "$scopeinfo": 3})
+    cells = {"DFF": 2, "INV": 1, "XNOR2": 1}
+    assert area == Area(13.5, 1.5, 12.0, 2, 0, cell_area=13.5, cells=cells)
+    # Yosys has no latches in the sequential area.
+    area = counted("generic", {"DFF": 1, "LATCH": 1, "DFFRN": 1}, area=16.5, sequential_area=13.0)
     assert (area.area, area.combinational, area.sequential, area.flip_flops) == (16.5, 0.0, 16.5, 3)
-
-
-def test_memories_are_counted_in_bits_on_gates() -> None:
-    """Neither they nor instances of the design's own modules are cells."""
-    target, ecp5 = choose_targets(["generic", "ecp5"], [], ["area"])
-    netlist = statistics({"DFF": 2, "$memrd_v2": 2, "$memwr_v2": 1, "$meminit": 1, "column": 4}, memory_bits=512)
-    area = target.count(netlist)
+    memory = {"DFF": 2, "$memrd_v2": 2, "$memwr_v2": 1, "$meminit": 1, "column": 4}
+    area = counted("generic", memory, num_memory_bits=512)
     assert (area.cells, area.flip_flops, area.memory_bits) == ({"DFF": 2}, 2, 512)
     with pytest.raises(UnmappedError, match=r"DFF, \$memrd_v2, \$memwr_v2, \$meminit$"):
-        ecp5.count(netlist)
-
-
-def test_luts_are_counted() -> None:
-    ecp5, ice40 = choose_targets(["ecp5", "ice40"], [], ["area"])
-    area = ecp5.count(statistics({"LUT4": 10, "CCU2C": 3, "TRELLIS_FF": 7}))
-    assert (area.area, area.carries, area.flip_flops) == (16, 3, 7)
-    area = ice40.count(statistics({"SB_LUT4": 10, "SB_CARRY": 3, "SB_DFF": 4, "SB_DFFESR": 3}))
-    assert (area.area, area.carries, area.flip_flops) == (10, 3, 7)
-
-
-def test_blocks_are_counted() -> None:
-    gowin, xilinx, dsp = choose_targets(["gowin", "xilinx7", "ecp5-dsp"], [], ["area"])
-    area = gowin.count(
-        statistics({"LUT2": 3, "LUT4": 10, "ALU": 4, "DFFRE": 2, "DFF": 1, "DLN": 2, "SDPB": 1, "GND": 1})
-    )
-    assert (area.area, area.carries, area.flip_flops, area.block_rams) == (17, 4, 5, 1)
-    area = xilinx.count(statistics({"LUT6": 10, "LUT1": 1, "INV": 1, "CARRY4": 3, "FDRE": 4, "LDCE": 1, "RAMB36E1": 2}))
-    assert (area.area, area.carries, area.flip_flops, area.block_rams, area.dsps) == (12, 3, 5, 2, 0)
-    area = dsp.count(statistics({"LUT4": 10, "MULT18X18D": 4, "DP16KD": 1}))
-    assert (area.area, area.dsps, area.block_rams) == (10, 4, 1)
-    assert (gowin.counts_all, dsp.counts_all) == (True, False)
-
-
-def test_transistors_are_counted() -> None:
-    (cmos,) = choose_targets(["cmos"], [], ["area"])
-    netlist = statistics({"$_NAND_": 3, "$_DFF_P_": 2, "$memrd_v2": 1}, memory_bits=64)
-    netlist["design"]["estimated_num_transistors"] = "44+"
-    area = cmos.count(netlist)
+        counted("ecp5", memory)
+    transistors = {"num_memory_bits": 64, "estimated_num_transistors": "44+"}
+    area = counted("cmos", {"$_NAND_": 3, "$_DFF_P_": 2, "$memrd_v2": 1}, **transistors)
     assert (area.area, area.flip_flops, area.memory_bits) == (44, 2, 64)
+
+
+@pytest.mark.parametrize(
+    ("name", "cells", "area", "figures"),
+    [
+        ("ecp5", "10 LUT4, 3 CCU2C, 7 TRELLIS_FF", 16, {"carries": 3, "flip_flops": 7}),
+        ("ice40", "10 SB_LUT4, 3 SB_CARRY, 4 SB_DFF, 3 SB_DFFESR", 10, {"carries": 3, "flip_flops": 7}),
+        (
+            *("gowin", "3 LUT2, 10 LUT4, 4 ALU, 2 DFFRE, 1 DFF, 2 DLN, 1 SDPB, 1 GND", 17),
+            {"carries": 4, "flip_flops": 5, "block_rams": 1},
+        ),
+        (
+            *("xilinx7", "10 LUT6, 1 LUT1, 1 INV, 3 CARRY4, 4 FDRE, 1 LDCE, 2 RAMB36E1", 12),
+            {"carries": 3, "flip_flops": 5, "block_rams": 2, "dsps": 0},
+        ),
+        ("ecp5-dsp", "10 LUT4, 4 MULT18X18D, 1 DP16KD", 10, {"dsps": 4, "block_rams": 1}),
+    ],
+)
+def test_luts_and_blocks_are_counted(name: str, cells: str, area: int, figures: dict[str, int]) -> None:
+    found = counted(name, {cell: int(number) for number, cell in map(str.split, cells.split(","))})
+    assert (found.area, {figure: getattr(found, figure) for figure in figures}) == (area, figures)
 
 
 @pytest.mark.parametrize(
@@ -110,15 +101,11 @@ def test_transistors_are_counted() -> None:
         ("generic", "$_ALDFF_PP_", " (flip-flop with asynchronous load)"),
         ("ice40", "$_DFFSR_PPP_", " (flip-flop with asynchronous set and reset)"),
         ("gowin", "$_DFF_PN0_", " (flip-flop with asynchronous set or reset)"),
-        ("generic", "$mem_v2", ""),
-        ("ecp5", "$memrd_v2", ""),
-        ("ecp5", "MULT18X18D", ""),
-        ("xilinx7", "DSP48E1", ""),
-        ("gowin", "MUX2_LUT5", ""),
+        *(("generic", "$mem_v2", ""), ("ecp5", "$memrd_v2", ""), ("ecp5", "MULT18X18D", "")),
+        *(("xilinx7", "DSP48E1", ""), ("gowin", "MUX2_LUT5", "")),
     ],
 )
 def test_what_is_not_counted_is_a_failure(name: str, cell: str, words: str) -> None:
-    (target,) = choose_targets([name], [], ["area"])
     problem = re.escape(f"cells that cannot be counted on this target: {cell}{words}")
     with pytest.raises(UnmappedError, match=f"^{problem}$"):
-        target.count(statistics({cell: 1}))
+        counted(name, {cell: 1})

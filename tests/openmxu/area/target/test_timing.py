@@ -10,7 +10,6 @@ import pytest
 from openmxu.area.run.job import Job, execute
 from openmxu.area.run.measure import measure
 from openmxu.area.subject.points import ADDER, chosen_points
-from openmxu.area.target import timing
 from openmxu.area.target.liberty import generic_library, parse_library
 from openmxu.area.target.targets import choose_targets
 from openmxu.area.target.timing import TimingError, delay, find_sta
@@ -18,9 +17,7 @@ from openmxu.yosys import SynthesisError
 
 pytestmark = pytest.mark.usefixtures("tool")
 
-UNITS = b"""  delay_model : table_lookup;
-  time_unit : "1ns";
-  capacitive_load_unit (1, pf);
+UNITS = b"""delay_model : table_lookup; time_unit : "1ns"; capacitive_load_unit (1, pf);
   voltage_unit : "1V"; current_unit : "1mA"; pulling_resistance_unit : "1kohm"; leakage_power_unit : "1nW";
   input_threshold_pct_rise : 50; input_threshold_pct_fall : 50;
   output_threshold_pct_rise : 50; output_threshold_pct_fall : 50;
@@ -36,42 +33,31 @@ def _arc(pin: bytes, how: str, delay: float) -> bytes:
     return f'timing () {{ related_pin : "{pin.decode()}"; {how}; {values} }}'.encode()
 
 
-LIBRARY = b"""library (linear) {
-%s
-  cell (INV) {
-    area : 1;
-    pin (A) { direction : input; capacitance : 0; }
-    pin (Y) { direction : output; function : "!A"; %s }
-  }
-}
-""" % (UNITS, _arc(b"A", "timing_sense : negative_unate", 0.25))
+INVERTER = b"""cell (INV) {
+  area : 1;
+  pin (A) { direction : input; capacitance : 0; }
+  pin (Y) { direction : output; function : "!A"; %s }
+}""" % _arc(b"A", "timing_sense : negative_unate", 0.25)
+LIBRARY = b"library (linear) { %s %s }" % (UNITS, INVERTER)
 SETUP = b"""timing () { related_pin : "CK"; timing_type : setup_rising;
         rise_constraint (scalar) { values ("0.5"); } fall_constraint (scalar) { values ("0.5"); } }"""
-CLOCK_TO_Q = _arc(b"CK", "timing_type : rising_edge; timing_sense : non_unate", 0.25)
 CHAIN = """module top(i, o);
   input i; output o; wire a, b;
   INV x(.A(i), .Y(a)); INV y(.A(a), .Y(b)); INV z(.A(b), .Y(o));
 endmodule
 """
-
-
-@pytest.fixture
-def sta() -> None:
-    """Skipped where there is none."""
-    if not find_sta():
-        pytest.skip("OpenSTA is not installed")
+needs_sta = pytest.mark.skipif(not find_sta(), reason="OpenSTA is not installed")
 
 
 @pytest.fixture
 def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An OpenSTA that is to be written."""
     path = tmp_path / "sta"
     path.touch(0o755)
     monkeypatch.setattr(shutil, "which", lambda name: str(path))
     return path
 
 
-@pytest.mark.usefixtures("sta")
+@needs_sta
 def test_three_inverters() -> None:
     assert find_sta().startswith("OpenSTA ")
     assert delay(CHAIN, "top", LIBRARY) == 0.75
@@ -81,18 +67,19 @@ def test_three_inverters() -> None:
 
 def test_no_tool(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shutil, "which", lambda name: None)
-    assert timing.find_sta() == ""
+    assert find_sta() == ""
     with pytest.raises(TimingError, match="OpenSTA is not installed here"):
         delay(CHAIN, "top", LIBRARY)
 
 
-@pytest.mark.usefixtures("sta")
+@needs_sta
 def test_a_design_with_registers() -> None:
     """Mapped by the real script, with parts of words assigned together, which OpenSTA does not read."""
     text = generic_library().text.replace(b"library (openmxu_generic) {", b"library (timed) {\n" + UNITS)
     text = re.sub(rb'(pin \(Y\) \{[^}]*?)(function : "([^"]*)";)', _timed, text)
     text = text.replace(b"pin (D) { direction : input;", b"pin (D) { direction : input; " + SETUP)
-    text = text.replace(b"pin (Q) { direction : output;", b"pin (Q) { direction : output; " + CLOCK_TO_Q)
+    to_q = _arc(b"CK", "timing_type : rising_edge; timing_sense : non_unate", 0.25)
+    text = text.replace(b"pin (Q) { direction : output;", b"pin (Q) { direction : output; " + to_q)
     (target,) = choose_targets([], [parse_library(text, "timed")], ["area"])
     assert target.timing.startswith("OpenSTA ")
     (point,) = chosen_points([ADDER], ["e4f2"], stages=[2])
@@ -130,8 +117,6 @@ def test_another_tool() -> None:
 
 def test_the_longest_path_of_all_groups(program: Path) -> None:
     """Where a reset is asynchronous, paths to it come first, and are short."""
-    program.write_text(
-        "#!/bin/sh\necho 'Path Group: **async_default**'; echo '  0.7000   slack (MET)'\n"
-        "echo 'Path Group: edge'; echo '  -2.5000   slack (VIOLATED)'\n"
-    )
+    said = "Path Group: **async_default**\n  0.7000   slack (MET)\nPath Group: edge\n  -2.5000   slack (VIOLATED)"
+    program.write_text(f"#!/bin/sh\necho '{said}'\n")
     assert delay(CHAIN, "top", LIBRARY) == 3.5
