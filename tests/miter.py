@@ -48,6 +48,15 @@ def _connect(name: str, label: str, places: dict[str, str], clocks: dict[str, st
     return f"{name} {label}_design({', '.join(f'.{port}({place})' for port, place in ports.items())})"
 
 
+def members(component: Any) -> dict[str, tuple[bool, int]]:
+    """The ports of a component, but for those of its clock: which are outputs, and how wide they are."""
+    return {
+        "__".join(map(str, path)): (member.flow == Out, len(Value.cast(value)))
+        for path, member, value in component.signature.flatten(component)
+        if path[-1] not in (*_CLOCKS, *_CLOCKS.values())
+    }
+
+
 def compare(
     component: Any,
     left: tuple[str, str],
@@ -65,18 +74,12 @@ def compare(
 
     Returns what was seen first: ``"equal"`` or a difference; and how often what happened.
     """
-    members = {
-        "__".join(map(str, path)): (member.flow == Out, len(Value.cast(value)))
-        for path, member, value in component.signature.flatten(component)
-    }
     head = left[1].rpartition(f"\nmodule {left[0]}(")[2].partition(";")[0]
     clock = next(name for name in _CLOCKS if re.search(rf"\b{name}\b", head))
     level = "~" if clock == "aclk" else ""
     low = {True: 0, False: 0}
     places: dict[str, dict[str, str]] = {"left": {}, "right": {}}
-    for port, (is_output, width) in members.items():
-        if port in (*_CLOCKS, *_CLOCKS.values()):
-            continue
+    for port, (is_output, width) in members(component).items():
         for side, found in places.items():
             found[port] = f"{side if is_output else 'inputs'}[{low[is_output]} +: {width}]"
         low[is_output] += width

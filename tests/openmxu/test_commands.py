@@ -25,7 +25,6 @@ def test_area_says_by_its_exit_code_whether_all_was_measured(
 
 
 def test_completion(command: Command) -> None:
-    """In bash itself."""
     bash = shutil.which("bash")
     if bash is None:
         pytest.skip("bash is not installed")

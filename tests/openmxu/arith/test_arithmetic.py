@@ -6,14 +6,16 @@ The formats of the unit itself are tested with far more operands by the cocotb b
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pytest
 
-from openmxu.arith import Adder, Converter, Multiplier, SignificandProduct, Splitter
+from openmxu.arith import Adder, Converter, DotProductAdd, Multiplier, MultiplyAdd, SignificandProduct, Splitter
 from openmxu.spec.formats import BF16, FP32, SUBNORMALS, FloatFormat
+from openmxu.spec.forms import check_form
 from openmxu.spec.passes import Part
 from openmxu_sim import golden
 from openmxu_sim.golden.passes import split
@@ -21,9 +23,7 @@ from openmxu_sim.operands import vectors
 
 from ...bits import same_bits
 from ...conftest import Bench, slow
-from ..conftest import Evaluate
-
-Check = Callable[..., None]
+from ..conftest import clocked
 
 _COUNT = 400
 _FORMATS = ["bf16", "fp16", "fp8_e5m2", "fp8_e4m3", "fp32", "e3f2"]
@@ -31,20 +31,31 @@ _OTHER_FORMATS = ["tf32", "e2f1", "e5f17", "e8f1"]
 """Left to `make slow`."""
 
 
-@pytest.fixture
-def check(evaluate: Evaluate) -> Check:
-    """Compare the results of a component with expected ones, as patterns."""
+def check(dut: Any, expected: npt.ArrayLike, *operands: npt.ArrayLike) -> None:
+    """Compare what a rigid component (inputs ``i`` or ``i_*``, output ``o``) makes of operands given cycle by cycle."""
+    rows = list(zip(*operands, strict=True))
+    inputs = [getattr(dut, name) for name in dut.signature.members if name.startswith("i")]
+    results: list[int] = []
 
-    def run(dut: Any, expected: Any, *operands: npt.ArrayLike) -> None:
-        got = np.array(evaluate(dut, zip(*operands, strict=True)), np.uint32)
-        same_bits(got, expected, *operands, fmt="", operand="", note=dut.module_name)
+    async def testbench(ctx: Any) -> None:
+        for row in rows + rows[-1:] * dut.latency:
+            for port, value in zip(inputs, row, strict=True):
+                ctx.set(port, int(value))
+            if dut.latency:
+                *_, bits = await ctx.tick().sample(dut.o)
+            else:
+                await ctx.delay(1e-6)
+                bits = ctx.get(dut.o)
+            results.append(bits)
 
-    return run
+    clocked(dut, testbench)
+    got = np.array(results[dut.latency :], np.uint32)
+    same_bits(got, expected, *operands, fmt="", operand="", note=dut.module_name)
 
 
 @pytest.mark.parametrize("subnormals", SUBNORMALS)
 @pytest.mark.parametrize("name", [*_FORMATS, *map(slow, _OTHER_FORMATS)])
-def test_adder(name: str, subnormals: str, check: Check) -> None:
+def test_adder(name: str, subnormals: str) -> None:
     a, b = vectors.pairs(name, _COUNT, seed=1)
     dut = Adder(FloatFormat.parse(name), subnormals=subnormals)
     check(dut, golden.add(a, b, name, subnormals=subnormals), a, b)
@@ -65,7 +76,7 @@ def test_adder(name: str, subnormals: str, check: Check) -> None:
         ("e2f1", "bf16"),
     ],
 )
-def test_multiplier(operand: str, result: str, subnormals: str, check: Check) -> None:
+def test_multiplier(operand: str, result: str, subnormals: str) -> None:
     a, b = vectors.pairs(operand, _COUNT, seed=2)
     dut = Multiplier(FloatFormat.parse(operand), FloatFormat.parse(result), subnormals=subnormals)
     check(dut, golden.multiply(a, b, operand, result, subnormals=subnormals), a, b)
@@ -73,7 +84,7 @@ def test_multiplier(operand: str, result: str, subnormals: str, check: Check) ->
 
 @pytest.mark.parametrize("subnormals", ["flush", slow("ieee")])
 @pytest.mark.parametrize(("part", "name"), list(zip(Part, "xhrml", strict=True)))
-def test_splitter(part: Part, name: str, subnormals: str, check: Check) -> None:
+def test_splitter(part: Part, name: str, subnormals: str) -> None:
     small = np.arange(0, 0x0D000000, 0x4F1D5, dtype=np.uint32)  # where what is left is subnormal
     bits = np.concatenate([vectors.corners("fp32"), vectors.operands("fp32", _COUNT, seed=5), small])
     parts = np.full_like(bits, int(part))
@@ -93,7 +104,7 @@ def test_splitter(part: Part, name: str, subnormals: str, check: Check) -> None:
         ("e2f1", "e5f17"),
     ],
 )
-def test_converter(source: str, target: str, subnormals: str, check: Check) -> None:
+def test_converter(source: str, target: str, subnormals: str) -> None:
     bits = np.concatenate([vectors.corners(source), vectors.operands(source, _COUNT, seed=3)])
     dut = Converter(FloatFormat.parse(source), FloatFormat.parse(target), subnormals=subnormals)
     check(dut, golden.convert(bits, source, target, subnormals=subnormals), bits)
@@ -101,7 +112,7 @@ def test_converter(source: str, target: str, subnormals: str, check: Check) -> N
 
 @pytest.mark.parametrize("subnormals", ["flush", slow("ieee")])
 @pytest.mark.parametrize("stages", sorted(Adder.CUTS))
-def test_adder_pipelines(stages: int, subnormals: str, check: Check) -> None:
+def test_adder_pipelines(stages: int, subnormals: str) -> None:
     a, b = vectors.pairs("fp32", 200, seed=4)
     dut = Adder(FP32, subnormals=subnormals, stages=stages)
     assert dut.latency == stages
@@ -109,20 +120,24 @@ def test_adder_pipelines(stages: int, subnormals: str, check: Check) -> None:
 
 
 @pytest.mark.parametrize("stages", sorted(Multiplier.CUTS))
-def test_multiplier_pipelines(stages: int, check: Check) -> None:
+def test_multiplier_pipelines(stages: int) -> None:
     a, b = vectors.pairs("bf16", 200, seed=5)
     check(Multiplier(BF16, FP32, stages=stages), golden.multiply(a, b), a, b)
 
 
 @pytest.mark.parametrize("stages", sorted(Converter.CUTS))
-def test_converter_pipelines(stages: int, check: Check) -> None:
+def test_converter_pipelines(stages: int) -> None:
     bits = vectors.operands("fp32", 200, seed=6)
     check(Converter(FP32, BF16, stages=stages), golden.convert(bits), bits)
 
 
-def test_significand_product(check: Check) -> None:
+def test_significand_product() -> None:
     a, b = np.random.default_rng(7).integers(0, 256, (2, 300))
     check(SignificandProduct(8), a * b, a, b)
+
+
+dot: Callable[..., object] = partial(DotProductAdd, BF16)
+fused: Callable[..., object] = partial(MultiplyAdd, BF16)
 
 
 @pytest.mark.parametrize(
@@ -133,12 +148,22 @@ def test_significand_product(check: Check) -> None:
         (lambda: Adder(FP32, subnormals="no"), ValueError, "subnormals must be 'flush' or 'ieee', not 'no'"),
         (lambda: Multiplier(BF16, FP32, stages=3), ValueError, "stages must be an integer from 0 to 2, not 3"),
         (lambda: Converter(FP32, BF16, stages=-1), ValueError, "stages must be an integer from 0 to 1, not -1"),
+        (lambda: fused(stages=8), ValueError, "stages must be an integer from 0 to 7, not 8"),
+        (lambda: fused(stages="2"), TypeError, "stages must be an integer from 0 to 7, not '2'"),
+        (lambda: fused(subnormals="no"), ValueError, "subnormals must be 'flush' or 'ieee', not 'no'"),
+        (lambda: fused(recoded=True), ValueError, "recoded must be False unless subnormals is 'ieee', not 'flush'"),
+        (lambda: dot(terms=3), ValueError, "terms must be 1, 2, 4 or 8, not 3"),
+        (lambda: dot(terms=4.5), TypeError, "terms must be 1, 2, 4 or 8, not 4.5"),
+        (lambda: dot(terms=1), ValueError, "terms must be 2, 4 or 8 in a sum of products, not 1"),
+        (lambda: dot(terms=4, subnormals="ieee"), ValueError, "terms must be 1 with gradual underflow, .*, not 4"),
+        (lambda: dot(stages=8), ValueError, "stages must be an integer from 0 to 7, not 8"),
+        (lambda: check_form("fast"), ValueError, "form must be one of area, speed, fpga, not 'fast'"),
         (lambda: SignificandProduct(0), ValueError, "width must be an integer from 1 to 1024, not 0"),
         (lambda: SignificandProduct(10**6), ValueError, "width must be an integer from 1 to 1024, not 1000000"),
     ],
 )
 def test_messages(make: Callable[[], object], error: type[Exception], message: str) -> None:
-    with pytest.raises(error, match=message):
+    with pytest.raises(error, match=f"^{message}$"):
         make()
 
 

@@ -64,20 +64,6 @@ def test_matmul_shows_what_has_no_file(matrices: Matrices, command: Command) -> 
     assert "cycles (measured)" in notes
 
 
-def test_bf16_files(matrices: Matrices, command: Command) -> None:
-    bits = np.array([[0x3F80, 0x4000, 0x4040, 0xC080]], dtype=np.uint16)
-    np.save("V.npy", bits.view("V2"))
-    assert command("matmul V.npy B.npy --engine golden -o C.npy")[0] == 0
-    wide = (bits.astype(np.uint32) << 16).view(np.float32)
-    same_bits(np.load("C.npy"), golden.matmul(wide, matrices[1], rows=128))
-
-
-def test_verilog(command: Command) -> None:
-    assert command("verilog pe --stages 3 --name my_pe -o pe.v")[0] == 0
-    assert "module my_pe(" in Path("pe.v").read_text()
-    assert "\nmodule significand_product_3(" in command("verilog product --width 3")[1]
-
-
 def test_list(command: Command) -> None:
     code, out, _ = command("list")
     assert code == 0
@@ -111,9 +97,8 @@ def test_cache_that_cannot_be_used(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     for words in ("cache", "cache clear"):
         assert command(words) == (2, "", f"openmxu {words}: {tmp_path}/file/openmxu: Not a directory\n")
     monkeypatch.setenv("OPENMXU_CACHE_SIZE", "much")
-    code, _, err = command("cache")
-    assert (code, err.count("\n")) == (2, 1)
-    assert err.startswith("openmxu cache: OPENMXU_CACHE_SIZE must be a number of bytes, ")
+    said = "OPENMXU_CACHE_SIZE must be a number of bytes, or a number followed by K, M or G, not 'much'"
+    assert command("cache") == (2, "", f"openmxu cache: {said}\n")
 
 
 def test_board_list(command: Command) -> None:
@@ -191,8 +176,6 @@ _MISTAKES = {
         "verilog adder --name 2fast": "name must be a Verilog identifier, not '2fast'",
         "area -o file.txt": "output must be a directory that can be written",
         "cache empty": "invalid choice: 'empty'",
-        "cache clear --kind toys": "kind must be one of simulations, models, netlists, areas, checks, studies, "
-        "not 'toys'",
         "board build ulx3s -o out": "board must be one of ulx3s-12f, ulx3s-25f, ulx3s-45f, ulx3s-85f, not 'ulx3s'",
     },
 }
@@ -297,7 +280,6 @@ def test_failures_and_interrupts(
 
 
 def _parsers(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
-    """The parser of each command, and of those below."""
     yield parser
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
@@ -355,7 +337,6 @@ def test_text_of_others(terminal: bool, monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_a_note_is_a_line() -> None:
-    """Beside the version."""
     program = f"""
 import logging, sys
 from openmxu.cli.frame import main

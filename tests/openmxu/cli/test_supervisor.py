@@ -37,12 +37,10 @@ LIBRARY = "openmxu: ended with exit code 0 by a library before the command was d
 
 
 def supervised(body: str) -> list[str]:
-    """A program whose command this is."""
     return [sys.executable, "-c", PROGRAM.format(body=body)]
 
 
 def ends(command: list[str]) -> tuple[int, str, str]:
-    """Exit code, output and errors of a program."""
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     return done.returncode, done.stdout, done.stderr
 

@@ -6,11 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from openmxu.catalog import CATALOG
 from openmxu.export import bench
 from openmxu.export.bench import find_bench
 
-from ..conftest import Command, Refused
+from ..conftest import Command
 
 _UNIT = "mxu --rows 1 --columns 1 --depth 2"
 
@@ -28,29 +27,6 @@ def test_the_files_are_there(kind: str, first: str, tmp_path: Path, command: Com
     assert f"openmxu verilog mxu --rows 1 --columns 1 --depth 2 --bench {kind} -o DIR" in texts[first]
     # Nothing of this machine is in them, and no place was left unfilled.
     assert not any(str(tmp_path) in text or re.search("@[A-Z]+@", text) for text in texts.values())
-
-
-@pytest.mark.parametrize(
-    ("arguments", "complaint"),
-    [
-        ("vhdl -o unit", "bench must be one of cocotb, verilog, not 'vhdl'"),
-        ("verilog", "bench needs a folder for its files, which -o names"),
-        (
-            "verilog -o unit --core unit/mxu.core",
-            "bench writes a core file and an instance itself: leave out --core and --template",
-        ),
-        ("verilog -o unit --name a$b", "name must be without $ where files of a bench are called after it, not 'a$b'"),
-        ("verilog -o file", "output must be a directory that can be written, not 'file': File exists"),
-        ("verilog -o unit --rows 0", "rows must be an integer from 1 to 65536, not 0"),
-    ],
-)
-def test_mistakes(arguments: str, complaint: str, refused: Refused) -> None:
-    refused(f"{_UNIT} --bench {arguments}", complaint)
-
-
-def test_other_designs_have_none(refused: Refused) -> None:
-    units = ", ".join(name for name, design in CATALOG.items() if design.family == "mxu")
-    refused("adder --bench verilog -o unit", f"bench applies only to a unit ({units}), not to adder")
 
 
 def test_files_are_called_after_the_unit(tmp_path: Path, command: Command) -> None:

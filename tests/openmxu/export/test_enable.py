@@ -2,7 +2,6 @@
 
 import json
 import re
-import shutil
 from collections import Counter
 from functools import partial
 from pathlib import Path
@@ -22,11 +21,9 @@ from openmxu.export.verilog import to_rtlil, to_verilog
 from ...conftest import slow
 from ...linters import lint
 from ...miter import compare
-from ..conftest import Command, Refused
+from ..conftest import needs_icarus
 
 _SMALL = {"rows": 2, "columns": 1, "depth": 4}
-
-_needs_icarus = pytest.mark.skipif(shutil.which("iverilog") is None, reason="Icarus Verilog is not installed")
 
 
 class _Words(wiring.Component):
@@ -86,7 +83,7 @@ def side_by_side(
     return compare(component, left, ("plain", plain), work, enable=enable, cycles=cycles)
 
 
-@_needs_icarus
+@needs_icarus
 @pytest.mark.parametrize(
     ("memories", "options"),
     [
@@ -106,7 +103,7 @@ def test_units(memories: str, options: dict[str, Any], tmp_path: Path) -> None:
     assert counts["results"] > 40
 
 
-@_needs_icarus
+@needs_icarus
 @pytest.mark.parametrize(
     "make",
     [_Words, slow(partial(build, "stream_adder")), slow(partial(build, "pe_pipelined"))],
@@ -116,7 +113,7 @@ def test_other_designs(make: Any, tmp_path: Path) -> None:
     assert side_by_side(make, tmp_path, cycles=1000)[0] == "equal"
 
 
-@_needs_icarus
+@needs_icarus
 @pytest.mark.parametrize(
     ("make", "change"),
     [
@@ -179,21 +176,12 @@ def test_wrapped_memories_have_no_enable() -> None:
 @pytest.mark.parametrize(
     ("make", "complaint"),
     [
-        (lambda: build("adder"), "without registers"),
         (lambda: _Taken("clk_en"), "with a signal called clk_en"),
         (lambda: _Taken("register", asynchronous=True), "with asynchronous resets"),
     ],
-    ids=["combinational", "name", "asynchronous"],
+    ids=["name", "asynchronous"],
 )
 def test_designs_that_cannot_have_it(make: Any, complaint: str) -> None:
     assert to_verilog(make(), name="it")
     with pytest.raises(ValueError, match=f"clock_enable must be False for a design {complaint}, not True"):
         to_verilog(make(), name="it", clock_enable=True)
-
-
-def test_the_command(tmp_path: Path, command: Command, refused: Refused) -> None:
-    """It writes what the call does, and says so."""
-    refused("product --clock-enable -o y.v", "clock_enable must be False for a design without registers, not True")
-    assert command("verilog pe --clock-en -o x.v")[0] == 0
-    text = to_verilog(build("pe"), clock_enable=True, command="openmxu verilog pe --clock-enable")
-    assert (tmp_path / "x.v").read_text() == text

@@ -5,6 +5,7 @@ import re
 import shlex
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,6 +14,7 @@ from openmxu.export.header import check_command
 from openmxu.export.verilog import to_verilog
 from openmxu.spec.config import MxuConfig
 
+from ...conftest import slow
 from ..conftest import Command
 
 
@@ -57,21 +59,34 @@ def test_parts(name: str, said: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "written"),
+    ("arguments", "written", "parameters", "options"),
     [
-        ("mxu --row 1 --columns=02 --depth 4 --status", "mxu --rows 1 --columns 2 --depth 4 --status"),
+        (
+            "mxu --row 1 --columns=02 --depth 4 --status",
+            "mxu --rows 1 --columns 2 --depth 4 --status",
+            {"rows": 1, "columns": 2, "depth": 4, "status": True},
+            {},
+        ),
         (
             "mxu_2x2 --prefix a$b --name its --ports flat --bus none",
             "mxu_2x2 --bus none --name its --prefix 'a$b' --ports flat",
+            {},
+            {"prefix": "a$b", "name": "its", "ports": "flat"},
         ),
-        ("multiplier --ports nested --operand fp16", "multiplier --operand fp16"),
+        ("multiplier --ports nested --operand fp16", "multiplier --operand fp16", {"operand": "fp16"}, {}),
+        ("pe --clock-en", "pe --clock-enable", {}, {"clock_enable": True}),
+        slow("mxu_2x2 --memories wrapped", "mxu_2x2 --memories wrapped", {}, {"memories": "wrapped"}),
     ],
 )
-def test_the_command_writes_the_same_file(arguments: str, written: str, command: Command, tmp_path: Path) -> None:
-    """However it was put, and wherever the file and those beside it went."""
+def test_the_command_writes_the_same_file(
+    arguments: str, written: str, parameters: dict[str, Any], options: dict[str, Any], command: Command, tmp_path: Path
+) -> None:
+    """As the call, however it was put, and wherever the file and those beside it went."""
     assert command(f"verilog {arguments} -o it.v --template {tmp_path}/it.txt --core it.core")[:2] == (0, "")
     text = (tmp_path / "it.v").read_text()
     assert top(text)[1] == f"openmxu verilog {written}"
+    unit = build(written.split(maxsplit=1)[0], **parameters)
+    assert to_verilog(unit, command=f"openmxu verilog {written}", **options) == text
     assert command("verilog", *shlex.split(written))[:2] == (0, text)
     assert not re.search("it.v|it.txt|it.core", text)
     assert str(tmp_path) not in text

@@ -17,7 +17,7 @@ from openmxu.unit.axi import IDENTITY, Register
 
 from ...conftest import slow
 from ...linters import lint
-from ..conftest import Command, Refused
+from ..conftest import Command
 
 MXU = "mxu --rows 2 --columns 3 --splitter --result bf16"
 
@@ -41,7 +41,6 @@ def test_files(arguments: str, tmp_path: Path, command: Command) -> None:
 
 
 def _fusesoc(where: Path, words: str) -> str:
-    """What FuseSoC says in a folder with a core."""
     command = [str(Path(sys.executable).with_name("fusesoc")), "--cores-root", ".", *words.split()]
     done = subprocess.run(command, cwd=where, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -73,17 +72,3 @@ def test_registers_are_where_the_documentation_has_them() -> None:
     found = re.findall(r"^\| 0x(\w\w) \| `(\w+)` \| (.*) \|$", page, re.MULTILINE)
     assert {name: int(address, 16) for address, name, _ in found} == {each.name: each.value for each in Register}
     assert f"0x{IDENTITY:08X}" in found[0][2]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "complaint"),
-    [
-        ("--core x.core", "core must be in the folder of the Verilog file, which -o names, not x.core"),
-        ("-o a.v --template a.v", "outputs must be different files, not two times a.v"),
-        ("--bus wishbone", "bus must be 'none' or 'axi', not 'wishbone'"),
-        ("--bus axi --operand e4f2 --source e4f2", "source must be a format of whole bytes on AXI4-Stream, not e4f2"),
-        ("--splitter --operand fp16", "splitter must be False unless fp32 is converted into bf16, not fp32 into fp16"),
-    ],
-)
-def test_mistakes(arguments: str, complaint: str, refused: Refused) -> None:
-    refused(f"mxu {arguments}", complaint)

@@ -2,7 +2,6 @@
 
 import json
 import re
-import shutil
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -23,7 +22,7 @@ from openmxu_sim.cosim.runner import BenchFailedError
 from ...conftest import Bench, slow
 from ...linters import lint
 from ...miter import compare
-from ..conftest import Command, Refused
+from ..conftest import needs_icarus
 
 _SMALL = {"rows": 2, "columns": 1, "depth": 4}
 
@@ -106,7 +105,7 @@ def test_a_wrong_memory_is_seen(bench: Bench, right: str, wrong: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(shutil.which("iverilog") is None, reason="Icarus Verilog is not installed")
+@needs_icarus
 @pytest.mark.parametrize("options", [{"bus": "axi"}, {"stages": 6, "columns": 3}])
 def test_wrapped_beside_inline(options: dict[str, Any], tmp_path: Path) -> None:
     """All outputs in each cycle for any inputs, mistakes of senders included; no word is read while it is written."""
@@ -122,7 +121,11 @@ def test_wrapped_beside_inline(options: dict[str, Any], tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["mxu_2x2", slow("mxu_2x2_axi")])
 def test_modules(name: str, tmp_path: Path) -> None:
-    """One for each shape, with the ports that the component documents; lint-clean as it is and with another memory."""
+    """If asked for, one for each shape, with the ports that it documents; lint-clean, with another memory too."""
+    plain = to_verilog(build(name))
+    assert plain == to_verilog(build(name), memories="inline")
+    assert "`" not in plain
+    assert not wrapped(plain)
     text = to_verilog(build(name), name="unit", memories="wrapped", prefix="my")
     found = wrapped(text)
     assert found == {"my_memory_d512_w32_r2w1": (512, 32, 2, 1), "my_memory_d512_w1_r1w1": (512, 1, 1, 1)}
@@ -176,20 +179,16 @@ def test_yosys_reads_them() -> None:
 class _Lookup(wiring.Component):
     """A memory of its own kind."""
 
-    def __init__(self, init: list[int], *, transparent: bool = False, asynchronous: bool = False, width: Any = 8):
-        self._init = init
-        self._transparent = transparent
-        self._asynchronous = asynchronous
-        self._width = width
+    def __init__(self, init: list[int], *, transparent: bool = False, domain: str = "sync", width: Any = 8):
+        self._memory = Memory(shape=width, depth=4, init=init)
+        write = self._memory.write_port()
+        self._ports = write, self._memory.read_port(domain=domain, transparent_for=[write] * transparent)
         super().__init__({"i": In(2), "o": Out(8)})
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        m.submodules.memory = memory = Memory(shape=self._width, depth=4, init=self._init)
-        write = memory.write_port()
-        read = memory.read_port(
-            domain="comb" if self._asynchronous else "sync", transparent_for=[write] if self._transparent else []
-        )
+        m.submodules.memory = self._memory
+        write, read = self._ports
         m.d.comb += [write.addr.eq(self.i), read.addr.eq(self.i), self.o.eq(read.data), write.en.eq(1)]
         return m
 
@@ -202,7 +201,7 @@ class _Lookup(wiring.Component):
         (lambda: _Lookup([], width=data.StructLayout({"a": 3, "b": 5})), 1),
         (lambda: _Lookup([0, 5]), 0),
         (lambda: _Lookup([], transparent=True), 0),
-        (lambda: _Lookup([], asynchronous=True), 0),
+        (lambda: _Lookup([], domain="comb"), 0),
     ],
     ids=["plain", "zeros", "structure", "contents", "transparent", "asynchronous"],
 )
@@ -211,20 +210,3 @@ def test_memories_of_other_designs(lookup: Callable[[], Any], count: int) -> Non
     text = to_verilog(lookup(), name="lookup", memories="wrapped", prefix="my")
     assert list(wrapped(text)) == ["my_memory_d4_w8_r1w1"] * count
     assert len(re.findall(r"reg .*\[3:0\];", text)) == 1
-
-
-@pytest.mark.slow
-def test_the_command(tmp_path: Path, command: Command) -> None:
-    """It writes what the call does, and says so; by default memories are inline."""
-    words = "verilog mxu_2x2 --memories wrapped"
-    assert command(f"{words} -o x.v")[0] == 0
-    text = to_verilog(build("mxu_2x2"), memories="wrapped", command=f"openmxu {words}")
-    assert (tmp_path / "x.v").read_text() == text
-    plain = to_verilog(build("mxu_2x2"))
-    assert plain == to_verilog(build("mxu_2x2"), memories="inline")
-    assert "`" not in plain
-    assert not wrapped(plain)
-
-
-def test_an_unknown_choice(refused: Refused) -> None:
-    refused("mxu_2x2 --memories Wrapped -o y.v", "memories must be one of inline, wrapped, not 'Wrapped'")

@@ -1,6 +1,5 @@
 """Names in exported files: what is refused, modules that never clash, ports that VHDL can name."""
 
-import json
 import re
 import shutil
 import subprocess
@@ -15,18 +14,13 @@ from amaranth.lib.wiring import In, Out
 from pygments.lexers.hdl import SystemVerilogLexer, VhdlLexer
 from pygments.token import Keyword
 
-from openmxu import yosys
-from openmxu.catalog import build
+from openmxu.catalog import CATALOG, build
 from openmxu.export.integration import to_vhdl_template
 from openmxu.export.names import PORTS, check_name, check_vhdl_name
 from openmxu.export.verilog import to_verilog
-from openmxu_sim.cosim.runner import simulate
 
 from ...conftest import thorough
-from ...linters import lint
-from ..conftest import Command, Refused
-
-_SQUARE = (Path(__file__).parents[3] / "docs" / "examples" / "square.v").read_text()
+from ..conftest import Command
 
 
 def keywords(lexer: Any, beside: str = "") -> list[str]:
@@ -73,37 +67,63 @@ def test_what_vhdl_cannot_name(name: str) -> None:
         check_vhdl_name("name", name)
 
 
+_KEYWORD = "must not be a keyword of"
 _TAKEN = "name must differ from the ports of its module"
+_UNITS = ", ".join(name for name, design in CATALOG.items() if design.family == "mxu")
+
+_MISTAKES = {
+    "mxu --rows 1 --columns 1 -o x.v": {
+        "--name module": f"name {_KEYWORD} Verilog or SystemVerilog, 'module'",
+        "--prefix logic": f"prefix {_KEYWORD} Verilog or SystemVerilog, 'logic'",
+        "--prefix 1": "prefix must be a Verilog identifier, not '1'",
+        "--name pe_bf16_flush_s1": "name must differ from the modules inside, not 'pe_bf16_flush_s1'",
+        "--name my_bank --prefix my": "names of modules must differ, and two would be 'my_bank'",
+        "--name entity --ports flat": f"name {_KEYWORD} VHDL, 'entity'",
+        "--name signal --bus axi --template x.vhd": f"name {_KEYWORD} VHDL, 'signal'",
+        "--name my__unit --ports flat": "name must be a VHDL identifier, not 'my__unit'",
+        "--ports vhdl": "ports must be one of nested, flat, not 'vhdl'",
+        "--template x.vhd": "ports must be 'flat' for a template in VHDL, which cannot name weights__payload",
+        "--name Results__Valid": f"{_TAKEN}, not 'Results__Valid'",
+        "--name results_valid --ports flat": f"{_TAKEN}, not 'results_valid'",
+        "--name CLK --ports flat --template x.vhd": f"{_TAKEN}, not 'CLK'",
+        "--name aclken --bus axi --clock-enable --template y.v": f"{_TAKEN}, not 'aclken'",
+        "--name STD_Logic --ports flat --template x.vhd": "name must not be a type of ports in VHDL, 'STD_Logic'",
+        "--name std_logic_vector --bus axi --template x.vhd": "name must not be a type of ports in VHDL, "
+        "'std_logic_vector'",
+        "--memories Wrapped": "memories must be one of inline, wrapped, not 'Wrapped'",
+        "--template x.v": "outputs must be different files, not two times x.v",
+        "--bus wishbone": "bus must be 'none' or 'axi', not 'wishbone'",
+        "--bus axi --operand e4f2 --source e4f2": "source must be a format of whole bytes on AXI4-Stream, not e4f2",
+        "--splitter --operand fp16": "splitter must be False unless fp32 is converted into bf16, not fp32 into fp16",
+    },
+    "": {
+        "mxu --core x.core": "core must be in the folder of the Verilog file, which -o names, not x.core",
+        "product --clock-enable -o y.v": "clock_enable must be False for a design without registers, not True",
+        "adder --bench verilog -o unit": f"bench applies only to a unit ({_UNITS}), not to adder",
+    },
+    "mxu --rows 1 --columns 1 --depth 2 --bench": {
+        "vhdl -o unit": "bench must be one of cocotb, verilog, not 'vhdl'",
+        "verilog": "bench needs a folder for its files, which -o names",
+        "verilog -o unit --core unit/mxu.core": "bench writes a core file and an instance itself: "
+        "leave out --core and --template",
+        "verilog -o unit --name a$b": "name must be without $ where files of a bench are called after it, not 'a$b'",
+        "verilog -o file": "output must be a directory that can be written, not 'file': File exists",
+        "verilog -o unit --rows 0": "rows must be an integer from 1 to 65536, not 0",
+    },
+}
 
 
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
-    [
-        ("--name module", "name must not be a keyword of Verilog or SystemVerilog, 'module'"),
-        ("--prefix logic", "prefix must not be a keyword of Verilog or SystemVerilog, 'logic'"),
-        ("--prefix 1", "prefix must be a Verilog identifier, not '1'"),
-        ("--name entity --ports flat", "name must not be a keyword of VHDL, 'entity'"),
-        ("--name signal --bus axi --template x.vhd", "name must not be a keyword of VHDL, 'signal'"),
-        ("--name my__unit --ports flat", "name must be a VHDL identifier, not 'my__unit'"),
-        ("--ports vhdl", "ports must be one of nested, flat, not 'vhdl'"),
-        ("--template x.vhd", "ports must be 'flat' for a template in VHDL, which cannot name weights__payload"),
-        ("--name Results__Valid", f"{_TAKEN}, not 'Results__Valid'"),
-        ("--name results_valid --ports flat", f"{_TAKEN}, not 'results_valid'"),
-        ("--name CLK --ports flat --template x.vhd", f"{_TAKEN}, not 'CLK'"),
-        ("--name aclken --bus axi --clock-enable --template y.v", f"{_TAKEN}, not 'aclken'"),
-        ("--name STD_Logic --ports flat --template x.vhd", "name must not be a type of ports in VHDL, 'STD_Logic'"),
-        (
-            "--name std_logic_vector --bus axi --template x.vhd",
-            "name must not be a type of ports in VHDL, 'std_logic_vector'",
-        ),
-    ],
+    [(f"{first} {options}", said) for first, rows in _MISTAKES.items() for options, said in rows.items()],
 )
-def test_mistakes(arguments: str, complaint: str, refused: Refused) -> None:
-    refused(f"mxu --rows 1 --columns 1 -o x.v {arguments}", complaint)
+def test_mistakes(arguments: str, complaint: str, command: Command, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("kept")
+    assert command(f"verilog {arguments}") == (2, "", f"openmxu verilog: {complaint}\n")
+    assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("file", "kept")]
 
 
 def modules(text: str) -> dict[str, str]:
-    """The modules of a file, by name."""
     return dict(re.findall(r"^module (\S+?)\((.*?)^endmodule$", text, re.MULTILINE | re.DOTALL))
 
 
@@ -123,7 +143,6 @@ _CHOICES = {
 
 
 def unit(choices: dict[str, Any]) -> Any:
-    """The unit of these choices."""
     operand = "bf16" if choices["splitter"] else choices["operand"]
     formats = {name: operand if choices[name] == "operand" else "fp32" for name in ("source", "result")}
     if choices["splitter"]:
@@ -154,23 +173,18 @@ def test_modules_of_one_name_are_the_same(count: int) -> None:
 
 @pytest.mark.slow
 def test_the_same_unit_has_the_same_names() -> None:
-    """Whatever its ports are called; and a prefix is what it is asked to be."""
+    """Whatever its ports are called."""
     nested, flat = (modules(to_verilog(build("mxu_2x2"), ports=ports)) for ports in PORTS)
     assert nested.pop("mxu") != flat.pop("mxu")
     assert nested == flat
-    chosen = modules(to_verilog(build("mxu_2x2"), prefix="my"))
-    assert {module.partition("_")[0] for module in chosen} == {"mxu", "my"}
-    assert "my_bank_emission" in chosen
 
 
 def test_names_that_the_command_is_given(tmp_path: Path, command: Command) -> None:
     assert command("verilog mxu_2x2 -o x.v --name its --prefix my")[0] == 0
-    assert {module.partition("_")[0] for module in modules((tmp_path / "x.v").read_text())} == {"its", "my"}
-
-
-def test_a_name_inside_is_not_for_the_top() -> None:
-    with pytest.raises(ValueError, match="names of modules must differ, and two would be 'my_bank'"):
-        to_verilog(build("mxu_2x2"), name="my_bank", prefix="my")
+    found = modules((tmp_path / "x.v").read_text())
+    assert {module.partition("_")[0] for module in found} == {"its", "my"}
+    assert "my_bank_emission" in found
+    assert "\nmodule significand_product_3(" in command("verilog product --width 3")[1]
 
 
 class _Named(wiring.Component):
@@ -237,49 +251,3 @@ def test_vhdl_reads_the_template_of_any_other_name(name: str, tmp_path: Path) ->
     component = build("adder")
     (tmp_path / "it.vhd").write_text(to_vhdl_template(component, to_verilog(component, name=name), name=name))
     subprocess.run(["ghdl", "-a", "--std=93", "it.vhd"], cwd=tmp_path, check=True, timeout=60)
-
-
-_PAIR = """
-module pair(input clk, input rst, input start, input [127:0] x, output busy, output done, output [127:0] y,
-            output [2:0] error);
-  wire [1:0] each_busy, each_done;
-  wire [127:0] again;
-  wire [2:0] error_0, error_1;
-  square_0 first(clk, rst, start, x, each_busy[0], each_done[0], y, error_0);
-  square_1 second(clk, rst, start, x, each_busy[1], each_done[1], again, error_1);
-  assign busy = |each_busy;
-  assign done = &each_done;
-  assign error = error_0 | error_1 | {3{done & (again != y)}};
-endmodule
-"""
-
-
-@pytest.fixture(scope="module")
-def pair() -> str:
-    """Two different units in one design, which squares a matrix by both."""
-    text = _PAIR
-    for number, options in enumerate(({"depth": 4}, {"depth": 8, "stages": 2})):
-        text += to_verilog(build("mxu", rows=2, columns=2, status=True, **options), name=f"unit_{number}")
-        square = _SQUARE.replace("module square", f"module square_{number}")
-        text += square.replace("  mxu unit (", f"  unit_{number} unit (")
-    return text
-
-
-@pytest.mark.slow
-def test_two_units_are_read_together(pair: str, tmp_path: Path) -> None:
-    """By the linters and by Yosys, in one run each."""
-    path = tmp_path / "pair.v"
-    path.write_text(pair)
-    lint(path, "pair")
-    script = "read_verilog /job/design.il\nhierarchy -check -top pair\nproc\ncheck -assert"
-    found = json.loads(yosys.produce(f"{script}\ntee -q -o /job/result stat -json", pair))["modules"]
-    for number, stages in (("0", 1), ("1", 2)):
-        name = rf"\\unit_{number}_[0-9a-f]{{8}}_pe_bf16_flush_s{stages}"
-        assert len([module for module in found if re.fullmatch(name, module)]) == 1
-
-
-@pytest.mark.slow
-def test_two_units_compute_together(pair: str, simulator: str) -> None:
-    """In one simulation, random matrices, bit for bit."""
-    environment = {"PYTHONPATH": str(Path(__file__).parents[2])}
-    simulate(pair, "pair", "examples_bench", simulator=simulator, timeout=100, environment=environment)

@@ -22,8 +22,26 @@ from .conftest import python, wait_until
 KEY = cache.key("some", "parts")
 CONTENT = bytes(range(256)) * 20
 
-# Logs that it makes KEY, and waits for a file before it does.
-MAKER = """\
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of entries in a cache of its own."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "a cache"))
+    monkeypatch.delenv("OPENMXU_CACHE_SIZE", raising=False)
+    monkeypatch.setattr(cache, "_kept", {})
+    monkeypatch.setattr(cache, "_noted", threading.Event())
+    return tmp_path / "a cache" / "openmxu" / "models"
+
+
+content = Mock(return_value=CONTENT)
+forbidden = Mock(side_effect=AssertionError("made once more"))
+unusable = "cache cannot be used ({}); what is compiled now will be compiled again next time".format
+given_away = partial(pytest.param, marks=pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away"))
+
+
+def start(tmp_path: Path) -> subprocess.Popen[str]:
+    """A process that is about to ask for KEY: it logs that it makes it, and waits for a file before it does."""
+    program = """
 import sys, time
 from pathlib import Path
 from openmxu.runtime import cache
@@ -37,28 +55,7 @@ def make():
 print("asks", flush=True)
 assert cache.fetch("models", cache.key("some", "parts"), make) == b"content"
 """
-
-
-@pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder of entries in a cache of its own."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "a cache"))
-    monkeypatch.delenv("OPENMXU_CACHE_SIZE", raising=False)
-    monkeypatch.setattr(cache, "_kept", {})
-    monkeypatch.setattr(cache, "_noted", threading.Event())
-    return tmp_path / "a cache" / "openmxu" / "models"
-
-
-def content() -> bytes:
-    return CONTENT
-
-
-forbidden = Mock(side_effect=AssertionError("made once more"))
-
-
-def start(tmp_path: Path) -> subprocess.Popen[str]:
-    """A process that is about to ask for KEY."""
-    command = [sys.executable, "-c", MAKER, *(str(tmp_path / name) for name in ("log", "go"))]
+    command = [sys.executable, "-c", program, *(str(tmp_path / name) for name in ("log", "go"))]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     with process.stdout as output:
@@ -183,9 +180,7 @@ def test_folder_that_cannot_be_made(tmp_path: Path, caplog: pytest.LogCaptureFix
     (tmp_path / "a cache").touch()
     assert cache.fetch("models", KEY, content) == cache.fetch("models", KEY, forbidden) == CONTENT
     cache.fetch("models", cache.key("other"), content)
-    assert caplog.messages == [
-        f"cache cannot be used ({tmp_path}/a cache: File exists); what is compiled now will be compiled again next time"
-    ]
+    assert caplog.messages == [unusable(f"{tmp_path}/a cache: File exists")]
 
 
 def test_tools_have_a_place(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -282,42 +277,44 @@ def test_nobody_else_reads_or_writes(folder: Path, monkeypatch: pytest.MonkeyPat
     assert folder.parent.stat().st_mode & 0o777 == 0o700
 
 
-@pytest.mark.parametrize("mode", [0o770, 0o707, 0o777, 0o1777])
-def test_folder_that_others_can_write(mode: int, folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+def give_away(path: Path) -> None:
+    os.chown(path, 1234, 1234, follow_symlinks=False)
+
+
+def give_link_away(place: Path) -> None:
+    place.symlink_to(place.rename(place.with_name("elsewhere")))
+    give_away(place)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "reason"),
+    [
+        *((partial(Path.chmod, mode=mode), "can be written by other users") for mode in (0o770, 0o707, 0o777, 0o1777)),
+        *(given_away(spoil, "belongs to another user") for spoil in (give_away, give_link_away)),
+    ],
+)
+def test_folder_of_others(
+    spoil: Callable[[Path], None], reason: str, folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     cache.fetch("models", KEY, lambda: b"planted")
-    folder.parent.chmod(mode)
+    spoil(folder.parent)
     assert cache.fetch("models", KEY, content) == CONTENT
-    assert caplog.messages == [
-        f"cache cannot be used ({folder.parent}: can be written by other users; delete it); "
-        "what is compiled now will be compiled again next time"
-    ]
+    advice = "XDG_CACHE_HOME can name another place" if "belongs" in reason else "delete it"
+    assert caplog.messages == [unusable(f"{folder.parent}: {reason}; {advice}")]
     for ask in (cache.usage, cache.clear):
-        with pytest.raises(PermissionError, match="can be written by other users; delete it"):
+        with pytest.raises(PermissionError, match=f"{reason}; {advice}"):
             ask()
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
-@pytest.mark.parametrize("what", ["folder", "entry", "link"])
-def test_of_another_user(what: str, folder: Path, caplog: pytest.LogCaptureFixture, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "spoil", [lambda entry: entry.chmod(0o620), lambda entry: entry.chmod(0o602), given_away(give_away)]
+)
+def test_entry_of_others(spoil: Callable[[Path], None], folder: Path, caplog: pytest.LogCaptureFixture) -> None:
     cache.fetch("models", KEY, lambda: b"planted")
-    if what == "link":
-        folder.parent.rename(tmp_path / "elsewhere")
-        folder.parent.symlink_to(tmp_path / "elsewhere")
-    os.chown(folder / KEY if what == "entry" else folder.parent, 1234, 1234, follow_symlinks=False)
-    assert cache.fetch("models", KEY, content) == CONTENT
-    if what == "entry":
-        assert cache.fetch("models", KEY, forbidden) == CONTENT
-        assert (folder / KEY).stat().st_uid == 0
-    refusal = f"({folder.parent}: belongs to another user; XDG_CACHE_HOME can name another place)"
-    assert (refusal in caplog.text) == (what != "entry")
-
-
-@pytest.mark.parametrize("mode", [0o620, 0o602])
-def test_entry_that_others_can_write(mode: int, folder: Path) -> None:
-    cache.fetch("models", KEY, lambda: b"planted")
-    (folder / KEY).chmod(mode)
-    assert cache.fetch("models", KEY, content) == CONTENT
-    assert (folder / KEY).stat().st_mode & 0o777 == 0o600
+    spoil(folder / KEY)
+    assert cache.fetch("models", KEY, content) == cache.fetch("models", KEY, forbidden) == CONTENT
+    status = (folder / KEY).stat()
+    assert (status.st_uid, status.st_mode & 0o777, caplog.messages) == (os.geteuid(), 0o600, [])
 
 
 def test_a_link_of_ours_to_another_place(folder: Path, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Outputs: a place before the work, then all of a file or nothing of it."""
+"""Outputs: a place before the work, then all of a file or nothing of it. Locks: with a word, and a limit."""
 
 import os
 import re
@@ -11,7 +11,9 @@ from unittest.mock import Mock
 
 import pytest
 
+from openmxu.runtime import locks
 from openmxu.runtime.files import NotStoredError, folder, reserve, write_bytes, write_text, writing
+from openmxu.runtime.locks import LockedError, lock
 
 from .conftest import contents, python, wait_until
 
@@ -61,7 +63,6 @@ def test_mode_is_that_of_any_new_file(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_failure_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whether it comes at the end or in between."""
     path = tmp_path / "out.txt"
     write_text(path, "old")
 
@@ -147,12 +148,6 @@ def test_descriptors(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     os.close(reader)
     with pytest.raises(OSError, match=rf"^output /dev/fd/{reader} cannot be written: Bad file descriptor$"):
         write_text(f"/dev/fd/{reader}", "")
-
-
-def test_devices() -> None:
-    write_text("/dev/null", "nothing")
-    with pytest.raises(OSError, match="No space left"):
-        write_text("/dev/full", "nothing")
 
 
 def test_a_process_that_is_killed(tmp_path: Path) -> None:
@@ -248,12 +243,8 @@ def test_places_are_held_and_let_go(tmp_path: Path) -> None:
         assert len(list(tmp_path.iterdir())) == 3
     assert contents(tmp_path) == {"old": "old", "new": "new"}
 
-    def interrupted() -> None:
-        with reserve(tmp_path / "old", tmp_path / "newer"):
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        interrupted()
+    with pytest.raises(KeyboardInterrupt), reserve(tmp_path / "old", tmp_path / "newer"):
+        raise KeyboardInterrupt
     assert contents(tmp_path) == {"old": "old", "new": "new"}
 
 
@@ -339,3 +330,28 @@ def test_folders(tmp_path: Path) -> None:
     problem = r"^output must be a directory that can be written, not '.*file': File exists$"
     with pytest.raises(OSError, match=problem), folder(tmp_path / "a" / "b" / "file"):
         pass
+
+
+# Locks
+
+
+def test_a_word_and_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    monkeypatch.setattr(locks, "_PATIENCE", 0.0)
+    path = tmp_path / "lock"
+    with (
+        lock(path, what="tests"),
+        pytest.raises(LockedError, match=f"^another process, which tests, has held {path} for 0.2 s; end it"),
+        lock(path, what="tests", limit=0.2),
+    ):
+        pass
+    assert caplog.messages == ["waiting for another process, which tests"]
+
+
+def test_a_lock_on_what_is_no_file(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "target")
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "folder").mkdir()
+    for name in ("link", "pipe", "folder"):
+        with pytest.raises(OSError, match=name), lock(tmp_path / name, what="tests"):
+            pass
+    assert not (tmp_path / "target").exists()

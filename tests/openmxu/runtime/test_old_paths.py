@@ -12,8 +12,7 @@ from openmxu.runtime.old_paths import MOVED
 from .conftest import python
 
 _ROOT = Path(__file__).parents[3]
-_WITH_FRAMEWORKS = ("jax", "onnx", "torch", "training", "pretrained")
-"""Folders that import what may not be installed."""
+_WITH_FRAMEWORKS = {"jax", "onnx", "torch", "training", "pretrained"}  # which may not be installed
 
 
 @pytest.mark.parametrize("old", MOVED)
@@ -24,7 +23,7 @@ def test_what_moved_is_there(old: str) -> None:
     assert any((root / f"{path}{end}").exists() for root in roots for end in (".py", "/__init__.py"))
 
 
-@pytest.mark.parametrize("old", [old for old in MOVED if not {*old.split(".")} & {*_WITH_FRAMEWORKS}])
+@pytest.mark.parametrize("old", [old for old in MOVED if not {*old.split(".")} & _WITH_FRAMEWORKS])
 def test_an_old_path_gives_the_module_and_says_where_it_is(old: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, old, raising=False)
     with pytest.warns(DeprecationWarning, match=f"^{old} is {MOVED[old]} now; the old path goes with 0.3$"):

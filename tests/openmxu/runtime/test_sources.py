@@ -4,14 +4,14 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from openmxu.runtime.sources import Sources
-from openmxu_sim.netlist.native import CompilerNotFoundError, find_compiler
 
-from ...conftest import slow
+from ...conftest import needs_compiler, slow
 from .conftest import python
 
 ROOT = Path(__file__).parents[3]
@@ -21,7 +21,6 @@ RIGHT, TRUNCATING = "return kept, guard & (kept[0]", "return kept, Const(0, 1) &
 
 @pytest.fixture
 def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A package of two modules that can be imported."""
     folder = tmp_path / "twosources"
     folder.mkdir()
     for name, text in (("__init__.py", ""), ("number.py", "NUMBER = 1\n"), ("text.c", "int number;\n")):
@@ -59,24 +58,21 @@ def test_sources_that_do_not_count(package: Path) -> None:
     assert digest() != before
 
 
-@pytest.mark.parametrize("change", ["edited", "taken back", "C edited", "deleted", "added", "renamed"])
+_CHANGES: dict[str, Callable[[Path], object]] = {
+    "edited": lambda package: (package / "number.py").write_text("NUMBER = 2\n"),
+    "taken back": lambda package: os.utime(package / "number.py", (1e9, 1e9)),
+    "C edited": lambda package: (package / "text.c").write_text("int other;\n"),
+    "deleted": lambda package: (package / "number.py").unlink(),
+    "added": lambda package: (package / "other.py").touch(),
+    "renamed": lambda package: (package / "number.py").rename(package / "numbers.py"),
+}
+
+
+@pytest.mark.parametrize("change", _CHANGES)
 def test_sources_that_change(change: str, package: Path) -> None:
     sources = Sources("twosources")
     before = sources.digest()
-    target = package / ("text.c" if change == "C edited" else "number.py")
-    content = target.read_text()
-    if change == "deleted":
-        target.unlink()
-    elif change == "renamed":
-        target.rename(package / "numbers.py")
-    elif change == "added":
-        (package / "other.py").touch()
-    else:
-        target.write_text(content.replace("1", "2") + " ")
-    if change == "taken back":
-        status = target.stat()
-        target.write_text(content)
-        os.utime(target, ns=(status.st_atime_ns, status.st_mtime_ns))
+    _CHANGES[change](package)
     assert sources.digest() is None
     assert not sources.still()
     assert (Sources("twosources").digest() == before) == (change == "taken back")
@@ -104,8 +100,16 @@ def test_no_files() -> None:
     assert Sources("no_such_package_at_all").digest() is None
 
 
-# Multiplies on the unit's netlist, once a line has been read, and says whether the bits are the definition's.
-USER = """\
+@pytest.fixture
+def copy(tmp_path: Path) -> Path:
+    for folder in ("hw", "sim"):
+        shutil.copytree(ROOT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__"))
+    return tmp_path
+
+
+def multiply(copy: Path, imports: str = "", edit: tuple[str, str] | None = None) -> str:
+    """Whether a new process, whose sources may be edited when it has imported them, says that the netlist is right."""
+    program = f"""
 import sys
 import numpy as np
 import openmxu_sim
@@ -117,26 +121,10 @@ a[0] = 1 + 2**-7 + 2**-8
 found, right = (openmxu_sim.matmul(a, b, rows=2, columns=2, engine=engine) for engine in ("compiled", "golden"))
 print("equal" if found.tobytes() == right.tobytes() else "different")
 """
-
-
-@pytest.fixture
-def copy(tmp_path: Path) -> Path:
-    """A copy of the project's packages."""
-    try:
-        find_compiler()
-    except CompilerNotFoundError as error:
-        pytest.skip(str(error))
-    for folder in ("hw", "sim"):
-        shutil.copytree(ROOT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__"))
-    return tmp_path
-
-
-def multiply(copy: Path, imports: str = "", edit: tuple[str, str] | None = None) -> str:
-    """What a new process says; if asked, its sources are edited when it has imported them."""
     path = os.pathsep.join([str(copy / "hw"), str(copy / "sim")])
     environment = os.environ | {"PYTHONPATH": path, "XDG_CACHE_HOME": str(copy / "cache")}
-    command = [sys.executable, "-c", USER.format(imports=imports)]
     pipe = subprocess.PIPE
+    command = [sys.executable, "-c", program]
     with subprocess.Popen(command, env=environment, text=True, stdin=pipe, stdout=pipe) as process:
         assert process.stdin is not None
         assert process.stdout is not None
@@ -154,6 +142,7 @@ def replace(path: Path, old: str, new: str) -> None:
     path.write_text(text.replace(old, new))
 
 
+@needs_compiler
 @pytest.mark.parametrize("imports", ["", slow("import openmxu_sim.engines.compiled.source")])
 def test_an_edit_while_a_process_lives(imports: str, copy: Path) -> None:
     """Neither netlist is kept under the other's sources."""

@@ -29,25 +29,10 @@ def test_words_of_a_layer() -> None:
     [layer] = assemble(
         "matmul tag=7 loads=0 reads=5 writes=960 bias emit weights=9 x=28:1:1 y=28:30:30 kx=3:1 n=2:0:900"
     )
-    back = 27 * 1, 27 * 1 + 27 * 30
-    assert layer.words == (
-        0x0007_0052,
-        0xFF0,
-        960 << 16 | 5,
-        1 << 12 | 28,
-        (30 - back[0]) << 12 | 28,
-        ((1 - back[1]) & 0xFFFFF) << 12 | 3,
-        ((0 - back[1] - 2) & 0xFFFFF) << 12 | 1,
-        ((0 - back[1] - 2) & 0xFFFFF) << 12 | 1,
-        ((0 - back[1] - 2) & 0xFFFFF) << 12 | 2,
-        1,
-        30 - back[0],
-        900 - back[1],
-        9,
-        0,
-        0,
-        0,
-    )
+    x, y = 27 * 1, 27 * 1 + 27 * 30
+    trips, steps = (28, 28, 3, 1, 1, 2), (1, 30 - x, 1 - y, -y - 2, -y - 2, -y - 2)
+    levels = ((step & 0xFFFFF) << 12 | count for count, step in zip(trips, steps, strict=True))
+    assert layer.words == (0x0007_0052, 0xFF0, 960 << 16 | 5, *levels, 1, 30 - x, 900 - y, 9, 0, 0, 0)
 
 
 @pytest.mark.parametrize("opcode", KINDS)

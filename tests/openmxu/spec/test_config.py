@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from openmxu.spec.config import MxuConfig
-from openmxu.spec.formats import FP16, FP32
+from openmxu.spec.formats import FP16
 from openmxu.spec.stages import split_stages
 from openmxu.unit.pe import ProcessingElement
 
@@ -40,11 +40,6 @@ _SIZE = "rows times columns must be at most 16777216"
 def test_messages(make: Callable[..., Any], parameters: dict[str, Any], error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         make(**parameters)
-
-
-def test_any_format_is_an_operand() -> None:
-    assert MxuConfig(operand=FP16).operand is FP16
-    assert MxuConfig(operand=FP32, source=FP32).source is FP32
 
 
 def test_all_stages_are_spent() -> None:

@@ -1,8 +1,8 @@
 """The unit on a bus, driven by AXI ends that are not ours; and what its registers say of its formats."""
 
 import re
+from dataclasses import replace
 from importlib import metadata
-from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,6 @@ def test_all_options(bench: Bench) -> None:
 
 
 def _read(config: MxuConfig, *registers: Register) -> list[int]:
-    """What registers hold."""
     dut = Registers(axi_config(config))
     found = []
 
@@ -58,9 +57,7 @@ def test_formats_are_told(fmt: FloatFormat) -> None:
     config = MxuConfig(rows=1, columns=1, stages=7, operand=fmt, subnormals="ieee")
     formats, sums, version = _read(config, Register.FORMAT, Register.ACCUMULATE, Register.VERSION)
     told = read_format(formats)
-    shape = attrgetter("exponent_width", "fraction_width", "has_infinity")
-    assert shape(told) == shape(fmt)
-    assert told == fmt or fmt.name not in FORMATS
+    assert told == (fmt if fmt.name in FORMATS else replace(fmt, name=told.name))
     assert formats & 0xFFFF030F == 0x20200107
     assert read_format(sums) == FP32
     assert [*version.to_bytes(4)] == [0, *map(int, metadata.version("openmxu").split("."))]

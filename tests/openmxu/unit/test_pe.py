@@ -7,17 +7,15 @@ import pytest
 from ...conftest import Bench, slow
 
 
-@pytest.mark.parametrize("design", ["pe", slow("pe_ieee"), "pe_pipelined", "pe_4_terms"])
-def test_bench(bench: Bench, design: str) -> None:
-    bench(design)
-
-
-@pytest.mark.parametrize("options", [slow({"terms": 8}), slow({"terms": 2, "stages": 7, "operand": "fp16"})])
-def test_several_terms(bench: Bench, options: dict[str, Any]) -> None:
-    bench("pe", options, count=1000)
-
-
-@pytest.mark.parametrize("design", [slow("pe_pipelined")])
-def test_icarus(bench: Bench, design: str) -> None:
-    """Few vectors: Icarus is slow."""
-    bench(design, count=200, simulator="icarus")
+@pytest.mark.parametrize(
+    ("design", "options", "how"),
+    [
+        *((design, {}, {}) for design in ("pe", "pe_pipelined", "pe_4_terms")),
+        slow("pe_ieee", {}, {}),
+        slow("pe", {"terms": 8}, {"count": 1000}),
+        slow("pe", {"terms": 2, "stages": 7, "operand": "fp16"}, {"count": 1000}),
+        slow("pe_pipelined", {}, {"count": 200, "simulator": "icarus"}),  # Icarus is slow
+    ],
+)
+def test_bench(bench: Bench, design: str, options: dict[str, Any], how: dict[str, Any]) -> None:
+    bench(design, options, **how)

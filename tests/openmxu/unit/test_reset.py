@@ -1,21 +1,20 @@
 """Exported Verilog out of reset: known at once, whatever was there before, in a plain test bench of either language."""
 
 import re
-import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
-from amaranth.hdl import Value
-from amaranth.lib.wiring import Out
 
 from openmxu.catalog import CATALOG, build
 from openmxu.export.verilog import to_verilog
 
 from ...conftest import slow
+from ...miter import members
+from ..conftest import needs_icarus
 
-pytestmark = pytest.mark.skipif(shutil.which("iverilog") is None, reason="Icarus Verilog is not installed")
+pytestmark = needs_icarus
 
 _LANGUAGES = ("2005", "2012")
 
@@ -24,7 +23,7 @@ _STARTS = {
     "declared_short": ("reg reset = 1;", "", 1),
     "stated": ("reg reset; initial reset = 1;", "", 1),
     "unknown": ("reg reset;", "repeat (2) @(negedge clock); reset = 1;", 1),
-    "late": ("reg reset = 0;", "repeat (30) begin @(negedge clock); if (BEFORE) inputs = RANDOM; end reset = 1;", 2),
+    "late": ("reg reset = 0;", "repeat (30) begin @(negedge clock); if (BEFORE) INPUTS = RANDOM; end reset = 1;", 2),
 }
 """How reset is declared, how it rises, and over how many edges of the clock it is held."""
 
@@ -37,18 +36,17 @@ module run_{run}(output reg done);
   reg clock = 0;
   always #5 clock = ~clock;
   {declared}
-  reg [WIDTH-1:0] inputs;
-  {outputs}
+  {wires}
   {name} dut({connections});
   integer cycle;
   initial begin
     done = 0;
-    inputs = {before};
+    INPUTS = {before};
     {rises}
     repeat ({held}) @(posedge clock);
     #1 reset = 0;
     for (cycle = 0; cycle < {cycles}; cycle = cycle + 1) begin
-      inputs = RANDOM;
+      INPUTS = RANDOM;
       {idle}
       #1;
       if (cycle >= {settled} && (^{{{known}}} === 1'bx{offered})) begin
@@ -74,39 +72,30 @@ def bench(component: Any, name: str, text: str, starts: list[tuple[str, str]], c
     header = text[text.rindex(f"\nmodule {name}(") :].partition(";")[0]
     ports = set(re.findall(r"[\w$]+", header[header.index("(") :]))
     clock, reset, level = ("aclk", "aresetn", "~") if "aclk" in ports else ("clk", "rst", "")
-    members = {
-        "__".join(map(str, path)): (member.flow == Out, len(Value.cast(value)))
-        for path, member, value in component.signature.flatten(component)
-    }
-    outputs = {port: width for port, (is_output, width) in members.items() if is_output}
-    inputs = {port: width for port, (is_output, width) in members.items() if not is_output}
-    connections = [f".{port}({port})" for port in outputs]
+    found = members(component)
+    outputs, inputs = (
+        [port for port, (is_output, _) in found.items() if is_output == which] for which in (True, False)
+    )
+    connections = [f".{port}({port})" for port in found]
     connections += [f".{port}({wire})" for port, wire in ((clock, "clock"), (reset, f"{level}reset")) if port in ports]
-    low, places = 0, {}
-    for port, width in inputs.items():
-        if port not in (clock, reset):
-            places[port] = f"inputs[{low} +: {width}]"
-            connections.append(f".{port}({places[port]})")
-            low += width
     idle = [
-        f"if (!{place}) {places[beside]} = 'bx;"
-        for port, place in places.items()
+        f"if (!{port}) {beside} = 'bx;"
+        for port in inputs
         if port.endswith("valid")
-        for beside in places
-        if beside != port
-        and not beside.endswith(("valid", "ready"))
-        and beside.startswith(port.removesuffix("valid").removesuffix("t"))
+        for beside in inputs
+        if beside.startswith(port.removesuffix("valid").removesuffix("t")) and not beside.endswith(("valid", "ready"))
     ]
     known = [port for port in outputs if re.search(r"(valid|ready)$|^status__", port)]
     offered = " || o__valid === 1 && ^o__payload === 1'bx" if "o__valid" in outputs else ""
-    words = ", ".join(["$random"] * (-(-low // 32)))
+    width = sum(found[port][1] for port in inputs)
+    words = ", ".join(["$random"] * (-(-width // 32)))
     runs = "".join(
         _RUN.format(
             run=f"{start}_{before}",
-            width=low,
+            width=width,
             is_random=int(before == "random"),
             **dict(zip(("declared", "rises", "held"), _STARTS[start], strict=True)),
-            outputs=" ".join(f"wire [{width - 1}:0] {port};" for port, width in outputs.items()),
+            wires=" ".join(f"{'wire' if out else 'reg'} [{bits - 1}:0] {port};" for port, (out, bits) in found.items()),
             name=name,
             connections=", ".join(connections),
             before=_BEFORE[before],
@@ -117,7 +106,8 @@ def bench(component: Any, name: str, text: str, starts: list[tuple[str, str]], c
             idle=" ".join(idle),
         )
         for start, before in starts
-    ).replace("RANDOM", f"{{{words}}}")
+    )
+    runs = runs.replace("RANDOM", f"{{{words}}}").replace("INPUTS", f"{{{', '.join(inputs)}}}")
     instances = "".join(f"  run_{start}_{before} r{n}(done[{n}]);\n" for n, (start, before) in enumerate(starts))
     return (
         f"{runs}module bench;\n  wire [{len(starts) - 1}:0] done;\n{instances}"
@@ -126,7 +116,6 @@ def bench(component: Any, name: str, text: str, starts: list[tuple[str, str]], c
 
 
 def icarus(language: str, top: str, text: str, work: Path) -> str:
-    """What a design prints."""
     source, program = work / "design.v", work / f"design_{language}"
     source.write_text(text)
     subprocess.run(["iverilog", f"-g{language}", "-s", top, "-o", program, source], check=True, timeout=60)

@@ -8,7 +8,7 @@ import pytest
 from openmxu.spec.config import MxuConfig
 from openmxu.unit.status import COUNTERS, Error, Status
 
-from ...conftest import Bench
+from ...conftest import Bench, slow, thorough
 from ..conftest import clocked
 
 _STREAMS = ("weights", "activations", "results")
@@ -83,13 +83,9 @@ def test_the_error_that_is_shown(cycles: list[dict[str, int]], error: Error) -> 
     assert _watch(*cycles)[-1][-1] == error
 
 
-@pytest.mark.slow
-def test_bench(bench: Bench) -> None:
-    bench("mxu_2x2_status")
-
-
-@pytest.mark.slow
-@pytest.mark.thorough
-def test_icarus(bench: Bench) -> None:
-    """A short bank, which is the sooner full."""
-    bench("mxu_2x2_status", {"depth": 16}, count=50, simulator="icarus")
+@pytest.mark.parametrize(
+    ("options", "count", "simulator"),
+    [slow({}, 2000, "verilator"), thorough({"depth": 16}, 50, "icarus")],  # a short bank is the sooner full
+)
+def test_bench(bench: Bench, options: dict[str, Any], count: int, simulator: str) -> None:
+    bench("mxu_2x2_status", options, count=count, simulator=simulator)

@@ -1,0 +1,287 @@
+# amaranth: UnusedElaboratable=no
+# (components whose latencies are asked for, and those that are built in one form only, go unused)
+"""The arithmetic on the gates that synthesis makes of it, in all forms, against the golden model."""
+
+from dataclasses import replace
+from functools import cache
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+from amaranth.hdl import Module
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from openmxu.area.target.gates import gates
+from openmxu.arith import Adder, DotProductAdd, Multiplier, MultiplyAdd, Recoder
+from openmxu.arith.datapath.anticipate import anticipate
+from openmxu.export.verilog import to_rtlil
+from openmxu.formal.proofs import about
+from openmxu.formal.query import prove
+from openmxu.spec.formats import BF16, FP32, SUBNORMALS, FloatFormat
+from openmxu.spec.forms import AREA, FORMS, FPGA, SPEED
+from openmxu.spec.recoded import Recoded, is_recoded, word_width
+from openmxu_sim import golden
+from openmxu_sim.cosim.benches.reference import recode
+from openmxu_sim.netlist.bitslice import BLOCK, Gates
+from openmxu_sim.operands import vectors
+from openmxu_sim.verify.exhaustion import apart
+
+from ...bits import same_bits
+from ...conftest import slow
+from ...several_terms import Bits, drawn
+
+_COUNT = 20_000
+
+
+def _check(dut: MultiplyAdd, a: Bits, b: Bits, c: Bits, form: str = AREA) -> None:
+    """Compare all results with those of a multiplier and an adder of the golden model."""
+    words = [recode(each, dut.operand) if dut.recoded else each for each in (a, b)]
+    got = Gates(gates(dut, form=form), ["i_a", "i_b", "i_c"], latency=0)(*words, c)
+    operand, result = str(dut.operand), str(dut.result)
+    products = golden.multiply(a, b, operand, result, subnormals=dut.subnormals)
+    expected = golden.add(c, products, result, subnormals=dut.subnormals)
+    same_bits(got, expected, a, b, c, fmt=result, operand=operand, note=f"{dut.module_name}, {form}")
+
+
+_NAMES = ("subnormals", "form", "recoded")
+_FORMS = [(mode, form, recoded) for mode in SUBNORMALS for form in (AREA, SPEED) for recoded in {False, mode == "ieee"}]
+
+
+@pytest.mark.parametrize(
+    ("operand", "result", *_NAMES),
+    [
+        # Products that are tiny, huge and ordinary; two places to spare below them.
+        *(("e3f1", "e3f5", *form) for form in _FORMS),
+        # More exponents than the sum has; none to spare.
+        *(("e4f1", "e3f3", *form) for form in _FORMS[::3]),
+        # Products that are never tiny or huge.
+        *(("e2f2", "e4f5", *form) for form in _FORMS[1::3]),
+    ],
+)
+def test_all_operands(operand: str, result: str, subnormals: str, form: str, recoded: bool) -> None:
+    formats = FloatFormat.parse(operand), FloatFormat.parse(result)
+    dut = MultiplyAdd(*formats, subnormals=subnormals, recoded=recoded)
+    assert dut.is_one_datapath
+    sums = np.unique(vectors.canonical(np.arange(1 << formats[1].width), str(formats[1])))
+    factors = np.arange(1 << formats[0].width, dtype=np.uint32)
+    a, b, c = (np.ascontiguousarray(each.ravel()) for each in np.meshgrid(factors, factors, sums))
+    _check(dut, a, b, c, form)
+
+
+@pytest.mark.parametrize(
+    ("operand", *_NAMES),
+    [
+        *(("bf16", *form) for form in _FORMS),
+        *(slow(name, *form) for name, form in zip(["fp16", "tf32", "fp8_e4m3", "e2f1"] * 2, _FORMS, strict=False)),
+    ],
+)
+def test_sums_in_fp32(operand: str, subnormals: str, form: str, recoded: bool) -> None:
+    dut = MultiplyAdd(FloatFormat.parse(operand), subnormals=subnormals, recoded=recoded)
+    assert dut.is_one_datapath
+    a, b = vectors.pairs(operand, _COUNT, seed=1)
+    products = golden.multiply(a, b, operand, "fp32", subnormals=subnormals)
+    # Partners of any kind; then those that nearly cancel; then subnormal ones and small ones.
+    generator = np.random.default_rng(2)
+    opposite = (products ^ np.uint32(1 << 31)).astype(np.int64)
+    near = opposite + (generator.integers(-3, 4, _COUNT) << 23) + generator.integers(-(1 << 22), 1 << 22, _COUNT)
+    small = generator.integers(0, 1 << 25, _COUNT) | (generator.integers(0, 2, _COUNT) << 31)
+    ulps = opposite + generator.integers(-3, 4, _COUNT)
+    addends = [vectors.partners("fp32", products, 3), *(each.astype(np.uint32) for each in (near, ulps, small))]
+    _check(dut, np.tile(a, 4), np.tile(b, 4), vectors.canonical(np.concatenate(addends)), form)
+
+
+@pytest.mark.parametrize(
+    ("operand", "result", "options"),
+    [
+        slow(FP32, FP32, {}),
+        (BF16, BF16, {}),
+        (BF16, FloatFormat.parse("fp8_e4m3"), {}),
+        slow(FloatFormat.parse("e8f13"), FP32, {"subnormals": "ieee", "recoded": True}),
+    ],
+)
+def test_two_parts_where_products_do_not_fit(
+    operand: FloatFormat, result: FloatFormat, options: dict[str, Any]
+) -> None:
+    dut = MultiplyAdd(operand, result, **options)
+    assert not dut.is_one_datapath
+    a, b = vectors.pairs(str(operand), _COUNT // 10, seed=4)
+    c = vectors.partners(str(result), golden.multiply(a, b, str(operand), str(result)), 5)
+    _check(dut, a, b, c)
+
+
+@pytest.mark.parametrize("stages", range(8))
+def test_latencies(stages: int) -> None:
+    dut = MultiplyAdd(BF16, stages=stages)
+    assert (dut.latency, dut.addend_latency <= stages) == (stages, True)
+    two_parts = MultiplyAdd(FP32, stages=stages)
+    assert (dut.latency, dut.addend_latency) == (two_parts.latency, two_parts.addend_latency)
+
+
+def test_smaller_than_its_parts() -> None:
+    """The reason why it is there."""
+    whole, *parts = (len(gates(each).cells) for each in (MultiplyAdd(BF16), Multiplier(BF16, FP32), Adder(FP32)))
+    assert whole < sum(parts)
+
+
+@pytest.mark.parametrize("name", ["bf16", "fp16", "fp8_e5m2", "fp8_e4m3", "e2f1", "e2f10", "e3f8"])
+def test_recoded_words(name: str) -> None:
+    fmt = FloatFormat.parse(name)
+    operands = np.arange(1 << fmt.width, dtype=np.uint32)
+    got = Gates(gates(Recoder(fmt)), ["i"], latency=0)(operands)
+    same_bits(got, recode(operands, fmt), operands, fmt="", operand=name, note=name)
+
+
+def test_words_of_bf16() -> None:
+    """Worked out by hand: the smallest number, 1, the largest, a zero, an infinity and a NaN, each with its sign."""
+    operands = np.array([0x0001, 0x3F80, 0xFF7F, 0x8000, 0x7F80, 0xFFFF], dtype=np.uint32)
+    signs, fractions = np.array([[0, 0, 1, 1, 0, 1], [0, 0, 127, 0, 0, 127]])
+    exponents = np.array([127 + 65 - 133, 127 + 65, 254 + 65, 0, 3 << 7, 3 << 7])
+    got = Gates(gates(Recoder(BF16)), ["i"], latency=0)(operands)
+    assert got.tolist() == (signs << 16 | exponents << 7 | fractions).tolist()
+
+
+def test_layouts_have_room_for_all_numbers() -> None:
+    """Exponents of zeros, numbers and special words are apart, in all formats."""
+    for exponent, fraction, has_infinity in product(range(2, 9), range(1, 24), (True, False)):
+        layout = Recoded(fmt := FloatFormat("any", exponent, fraction, has_infinity))
+        lowest, highest = 1 - fraction + layout.offset, fmt.exponent_mask - has_infinity + layout.offset
+        assert 1 << layout.zero_width <= lowest < highest < 3 << (layout.exponent_width - 2)
+
+
+def test_operands_that_are_recoded() -> None:
+    assert not is_recoded(FP32, "ieee")
+    assert word_width(FP32, "ieee") == 32
+    assert [word_width(BF16, mode) for mode in ("flush", "ieee")] == [16, 17]
+
+
+@cache
+def _gates(operand: str, result: str, terms: int, stages: int = 0, form: str = AREA) -> Gates:
+    formats = FloatFormat.parse(operand), FloatFormat.parse(result)
+    dut = DotProductAdd(*formats, terms=terms, stages=stages)
+    return Gates(*apart(gates(dut, form=form), terms), latency=stages)
+
+
+def _check_sum(operand: str, result: str, terms: int, c: Bits, a: Bits, b: Bits, form: str = AREA) -> None:
+    got = _gates(operand, result, terms, form=form)(*a.T, *b.T, c)
+    expected = golden.dot_product_add(c, a, b, operand, result)
+    same_bits(got, expected, c, *a.T, *b.T, fmt=result, operand="", note=f"{operand}, {result}, {terms} terms")
+
+
+@pytest.mark.parametrize(
+    ("operand", "result", "terms", "form"),
+    [
+        ("bf16", "fp32", 2, AREA),
+        ("bf16", "fp32", 4, AREA),
+        ("fp8_e4m3", "fp32", 4, AREA),
+        # Sums of 16 bits, as those of 32 bits with 8 terms: the longest shift leaves no top bit.
+        ("bf16", "e8f9", 2, AREA),
+        slow("bf16", "fp32", 8, AREA),
+        slow("fp16", "fp32", 4, AREA),
+        slow("tf32", "fp32", 2, AREA),
+        slow("fp32", "fp32", 2, AREA),  # products are wider than the window
+        slow("fp8_e5m2", "fp16", 4, AREA),
+        slow("e8f1", "bf16", 8, AREA),
+        slow("bf16", "fp32", 4, SPEED),
+        ("bf16", "fp32", 2, FPGA),
+        slow("fp16", "fp32", 2, SPEED),
+        slow("e8f1", "bf16", 8, SPEED),
+        slow("e8f1", "bf16", 8, FPGA),
+    ],
+)
+def test_any_operands(operand: str, result: str, terms: int, form: str) -> None:
+    _check_sum(operand, result, terms, *drawn(operand, result, terms, 40_000, seed=terms), form)
+
+
+@pytest.mark.parametrize("result", ["e4f3", slow("e3f5")])
+def test_all_operands_of_a_small_format(result: str) -> None:
+    """All 2^16 operands of two terms, with as many sums as a second takes: 64 of them, those at the edges included."""
+    words = np.arange(16, dtype=np.uint32)
+    a = np.stack(np.meshgrid(words, words, words, words), axis=-1).reshape(-1, 4)
+    every = vectors.canonical(np.arange(1 << FloatFormat.parse(result).width), result)
+    sums = np.unique(np.concatenate([vectors.canonical(vectors.corners(result), result), every]))
+    for c in np.random.default_rng(1).permutation(sums)[:64]:
+        _check_sum("e2f1", result, 2, np.full(len(a), c), a[:, :2], a[:, 2:])
+
+
+def test_small_integers() -> None:
+    """Each term that is subtracted needs its + 1: -1 + 24 + 32 is 55, and was wrong on other silicon."""
+    rng = np.random.default_rng(2)
+    whole = rng.integers(-64, 65, size=(9, 20_000)).astype(np.float32)
+    whole[:, 0] = [0, -1, 24, 32, 0, 1, 1, 1, 0]
+    bits = golden.to_bits(whole) >> 16
+    got = _gates("bf16", "fp32", 4, form=AREA)(*bits[1:5], *bits[5:], bits[0] << 16)
+    same_bits(got, golden.to_bits(whole[0] + (whole[1:5] * whole[5:]).sum(axis=0)), *bits, operand="bf16")
+    assert golden.from_bits(got[:1]) == 55
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("stages", range(1, 8))
+def test_pipelines(stages: int) -> None:
+    """The sum comes in when the products are there; a block of operands passes in each cycle."""
+    dut = DotProductAdd(BF16, terms=2, stages=stages)
+    c, a, b = drawn("bf16", "fp32", 2, 8 * BLOCK, seed=stages)
+    later = (dut.latency - dut.addend_latency) * BLOCK
+    none = np.zeros((later, 2), dtype=np.uint32)
+    operands = *np.concatenate([a, none]).T, *np.concatenate([b, none]).T, np.concatenate([none[:, 0], c])
+    got = _gates("bf16", "fp32", 2, stages)(*operands)[: len(c)]
+    same_bits(got, golden.dot_product_add(c, a, b), c, *a.T, *b.T, operand="", note=f"{stages} stages")
+
+
+_WIDTH = 7
+
+
+class _Anticipates(wiring.Component):
+    """The leading zeros of a sum of two numbers of seven bits, the upper two of which are equal."""
+
+    module_name = "anticipates"
+
+    def __init__(self) -> None:
+        super().__init__({"a": In(_WIDTH), "b": In(_WIDTH), "carry": In(1), "o": Out(3)})
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        m.d.comb += self.o.eq(anticipate(m, self.a, self.b, self.carry))
+        return m
+
+
+def test_anticipated_zeros_are_one_too_few_at_most() -> None:
+    """All pairs of numbers of six bits, with and without a carry; a sum of six bits more or less is six zeros."""
+    numbers = range(-(1 << _WIDTH - 2), 1 << _WIDTH - 2)
+    a, b, carry = (np.array(each) for each in zip(*product(numbers, numbers, (0, 1)), strict=True))
+    got = Gates(gates(_Anticipates()), ["a", "b", "carry"], latency=0)(
+        *(each.astype(np.uint32) & ((1 << _WIDTH) - 1) for each in (a, b)), carry.astype(np.uint32)
+    )
+    significant = [int(total if total >= 0 else ~total).bit_length() for total in a + b + carry]
+    zeros = _WIDTH - 1 - np.array(significant)
+    assert set((zeros - got).tolist()) == {0, 1}
+
+
+@pytest.mark.parametrize("subnormals", SUBNORMALS)
+@pytest.mark.parametrize("name", ["e3f2", "fp32", *map(slow, ("bf16", "fp8_e4m3", "fp8_e5m2"))])
+def test_adder_for_speed(name: str, subnormals: str) -> None:
+    dut = Adder(FloatFormat.parse(name), subnormals=subnormals)
+    a, b = vectors.pairs(name, 100_000, seed=1)
+    got = Gates(gates(dut, form=SPEED), ["i_a", "i_b"], latency=0)(a, b)
+    same_bits(got, golden.add(a, b, name, subnormals=subnormals), a, b, fmt=name, operand=name)
+
+
+@pytest.mark.slow
+def test_the_adder_for_speed_is_proven() -> None:
+    """``openmxu verify`` proves the others."""
+    for proof in about(Adder(FP32)):
+        assert prove(replace(proof, form=SPEED), "bitwuzla").holds
+
+
+@pytest.mark.parametrize(
+    ("dut", "forms"),
+    [
+        (MultiplyAdd(BF16, stages=2), {SPEED}),
+        (MultiplyAdd(BF16, stages=3), set()),  # a register inside the sum
+        (DotProductAdd(BF16, stages=4), {SPEED, FPGA}),
+    ],
+)
+def test_forms_differ_where_they_gain(dut: object, forms: set[str]) -> None:
+    usual = to_rtlil(dut, form=AREA)
+    assert {form for form in FORMS if to_rtlil(dut, form=form) != usual} == forms
