@@ -12,33 +12,16 @@ from openmxu.runtime import cache, files
 from openmxu_sim.engines.compiled import model
 from openmxu_sim.golden import environment
 from openmxu_sim.netlist import native
-from openmxu_sim.netlist.native import CompilerNotFoundError, find_compiler
 from openmxu_sim.verify import evidence
+from openmxu_sim.verify.check import HANG, LEFTOVER, LOST, OUTCOMES, SURVIVED, WRONG
 from openmxu_sim.verify.checks import checks
 from openmxu_sim.verify.evidence import Evidence, Row, faults_to_markdown
 from openmxu_studies import faults
-from openmxu_studies.faults import (
-    CLASSES,
-    HANG,
-    LEFTOVER,
-    LOST,
-    OUTCOMES,
-    SURVIVED,
-    WRONG,
-    FaultClass,
-    compilers,
-    entries,
-    inputs,
-    libraries,
-    outputs,
-    settings,
-    try_class,
-)
+from openmxu_studies.faults import CLASSES, FaultClass, compilers, entries, inputs, libraries, outputs, settings
 
-try:
-    find_compiler()
-except CompilerNotFoundError as error:
-    pytest.skip(str(error), allow_module_level=True)
+from ..conftest import needs_compiler, slow
+
+pytestmark = needs_compiler
 
 
 @pytest.fixture(autouse=True)
@@ -53,26 +36,20 @@ def own_environment(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     model.load_model.cache_clear()
 
 
+SHORT = {each.module: each for each in CLASSES if each.short}
+MORE = [slow(name, 2) for name in ("kills", "compilers")]
+
+
 @pytest.mark.parametrize(
-    "chosen",
-    [
-        pytest.param(each, marks=[pytest.mark.slow] if each.module in ("compilers", "entries") else [], id=each.module)
-        for each in CLASSES
-        if each.short
-    ],
+    ("name", "count"),
+    [*((slow if name in ("compilers", "entries") else pytest.param)(name, 0) for name in SHORT), *MORE],
 )
-def test_all_are_survived(chosen: FaultClass) -> None:
-    tally = try_class(chosen, count=chosen.short, first=1_000_000)
+def test_all_are_survived(name: str, count: int) -> None:
+    """As many as tests try, and others."""
+    tried = count or SHORT[name].short
+    tally = faults.try_class(SHORT[name], count=tried, first=2_000_000 if count else 1_000_000)
     assert tally.holds, tally
-    assert tally.tried == chosen.short
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["kills", "compilers"])
-def test_more_are_survived(name: str) -> None:
-    [chosen] = [each for each in CLASSES if each.module == name]
-    tally = try_class(chosen, count=2, first=2_000_000)
-    assert tally.holds, tally
+    assert tally.tried == tried
 
 
 def outcomes(module: ModuleType, folder: Path, count: int) -> set[str]:
@@ -107,15 +84,8 @@ def test_settings_that_are_trusted(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 def test_settings_that_are_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(settings, "_ENGINES", ("golden",))
-    libm = ctypes.CDLL("libm.so.6")
-    by = settings.Product.by
-
-    def changing(self: settings.Product, engine: str) -> bytes:
-        found = by(self, engine)
-        libm.fesetround(0x400)
-        return found
-
-    monkeypatch.setattr(settings.Product, "by", changing)
+    libm, by = ctypes.CDLL("libm.so.6"), settings.Product.by
+    monkeypatch.setattr(settings.Product, "by", lambda *given: (by(*given), libm.fesetround(0x400))[0])
     try:
         assert LOST in outcomes(settings, tmp_path, 10)
     finally:
@@ -123,10 +93,7 @@ def test_settings_that_are_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_outputs_that_are_written_in_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def write(self: files.Outputs, path: Path | str, content: bytes) -> None:
-        Path(path).write_bytes(content)
-
-    monkeypatch.setattr(files.Outputs, "write_bytes", write)
+    monkeypatch.setattr(files.Outputs, "write_bytes", lambda _, path, content: Path(path).write_bytes(content))
     assert LOST in outcomes(outputs, tmp_path, 120)
 
 
@@ -151,10 +118,10 @@ def test_a_library_of_another_unit(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 def test_batches_that_hang_or_die() -> None:
     hang = FaultClass("hangs", "..faults.kills", 1, 1, 5, 0.05)
-    tally = try_class(hang, count=5)
+    tally = faults.try_class(hang, count=5)
     assert (tally.counts[HANG], tally.tried, tally.holds) == (5, 5, False)
     dead = FaultClass("dies", "no_such_module", 1, 1, 5, 60)
-    tally = try_class(dead, count=7)
+    tally = faults.try_class(dead, count=7)
     assert (tally.counts[LOST], tally.tried) == (7, 7)
     assert "no_such_module" in tally.shown[0]
 

@@ -19,35 +19,28 @@ def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
 
-def _npm(folder: Path, script: str) -> None:
-    folder.mkdir(exist_ok=True)
-    program = folder / "npm"
-    program.write_text(f"#!/bin/sh\n{script}\n")
-    program.chmod(0o755)
-
-
 def test_files_of_npm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    npm = tmp_path / "bin" / "npm"
+    npm.parent.mkdir()
+    npm.touch(0o755)
     with tarfile.open(tmp_path / "made.tgz", "w:gz") as archive:
         for name, content in (("package/one", b"1"), ("package/two", b"\x00two")):
             info = tarfile.TarInfo(name)
             info.size = len(content)
             archive.addfile(info, io.BytesIO(content))
-    _npm(tmp_path / "bin", f'[ "$*" = "pack --silent toy@1.0" ] && cp {tmp_path}/made.tgz toy-1.0.tgz')
-    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}")
+    npm.write_text(f'#!/bin/sh\n[ "$*" = "pack --silent toy@1.0" ] && cp {tmp_path}/made.tgz toy-1.0.tgz\n')
+    monkeypatch.setenv("PATH", f"{npm.parent}{os.pathsep}{os.environ['PATH']}")
     assert from_npm("toy@1.0", ["package/two", "package/one"]) == [b"\x00two", b"1"]
-    _npm(tmp_path / "bin", "exit 1")
+    npm.write_text("#!/bin/sh\nexit 1\n")
     assert from_npm("toy@1.0", ["package/two", "package/one"]) == [b"\x00two", b"1"], "kept"
     with pytest.raises(OSError, match=r"^npm cannot download toy@2.0: it says nothing$"):
         from_npm("toy@2.0", ["package/one"])
-    _npm(tmp_path / "bin", "echo no such package >&2; exit 1")
+    npm.write_text("#!/bin/sh\necho no such package >&2; exit 1\n")
     with pytest.raises(OSError, match=r"^npm cannot download toy@2.0: no such package$"):
         from_npm("toy@2.0", ["package/one"])
-
-
-def test_without_npm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(OSError, match=r"^toy@1.0 comes from npm, which is not installed$"):
-        from_npm("toy@1.0", ["package/one"])
+    with pytest.raises(OSError, match=r"^toy@2.0 comes from npm, which is not installed$"):
+        from_npm("toy@2.0", ["package/one"])
 
 
 def test_files_of_a_wheel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

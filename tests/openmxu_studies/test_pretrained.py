@@ -25,22 +25,17 @@ FILES = json.dumps(CONFIG).encode(), json.dumps(KINDS).encode()
 
 
 def _model(weights: Any) -> Any:
-    """(batch, 12) bytes times weights."""
     return graphs.model("graph (int32[n, 12] bytes) => (o) { x = Cast <to = 1> (bytes) o = MatMul (x, w) }", w=weights)
 
 
 @pytest.fixture
 def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A library of Python's and installed packages, of a few files."""
+    others = ("stdlib/c.h", "stdlib/c.so", "purelib/t.toml", "purelib/z/deep.c", "purelib/z/read.md")
     for name, content in (
         ("stdlib/a.py", b"  0123456789" + b"x" * 60 + b"wxyz \n"),
-        ("stdlib/b.py", b"second" + b"." * 60),
-        ("stdlib/empty.py", b""),
-        ("stdlib/c.h", b"h" * 99),
-        ("stdlib/c.so", b"s" * 99),
-        ("purelib/t.toml", b"t" * 99),
-        ("purelib/z/deep.c", b"c" * 99),
-        ("purelib/z/read.md", b"m" * 99),
+        *(("stdlib/b.py", b"second" + b"." * 60), ("stdlib/empty.py", b"")),
+        *((name, name[-1:].encode() * 99) for name in others),
     ):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_bytes(content)
@@ -74,9 +69,8 @@ def test_short_files_are_padded(places: Path) -> None:
 
 
 def test_what_is_read() -> None:
-    letters = ["", "a", "b", " "]
-    spelt = [samples._spelt(letters, np.array(places)) for places in ([0, 1, 1, 0, 1, 2, 2, 3, 0], [0, 0], [2, 0, 2])]
-    assert spelt == ["aab", "", "bb"]
+    for places, letters in (([0, 1, 1, 0, 1, 2, 2, 3, 0], "aab"), ([0, 0], ""), ([2, 0, 2], "bb")):
+        assert samples._spelt(["", "a", "b", " "], np.array(places)) == letters
 
 
 def test_regions() -> None:
@@ -97,11 +91,9 @@ def test_lines_and_pages_are_drawn() -> None:
     assert all(-1 <= batch.min() < -0.5 < 0.5 < batch.max() <= 1 for batch in lines.batches)
     again = samples.lines(20, model.SerializeToString())
     assert all(np.array_equal(one, other) for one, other in zip(lines.batches, again.batches, strict=True))
-    pages = samples.pages(5)
-    ink = [
-        [bool((page[0, 0, top : top + 20] < -0.5).any()) for top in range(12, 384 - 20, 44)] for page in pages.batches
-    ]
-    assert [sum(rows) for rows in ink] == pages.truth
+    pages, tops = samples.pages(5), range(12, 384 - 20, 44)
+    ink = [sum(bool((page[0, 0, top : top + 20] < -0.5).any()) for top in tops) for page in pages.batches]
+    assert ink == pages.truth
 
 
 @pytest.mark.usefixtures("places")

@@ -1,5 +1,6 @@
 """Networks are trained as PyTorch trains them; what differs is who multiplies."""
 
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -112,9 +113,8 @@ def test_every_image_comes_once() -> None:
 @pytest.mark.filterwarnings("ignore:.isinstance.treespec, LeafSpec:FutureWarning")  # PyTorch's export warns of PyTorch
 def test_passages() -> None:
     found = passages("sklearn", 40)
-    assert {(each.trained, each.file) for each in found} == {
-        (where, file) for where in ("bf16 unit", "PyTorch's fp32") for file in (*FILES, "ONNX")
-    }
+    everywhere = itertools.product(("bf16 unit", "PyTorch's fp32"), (*FILES, "ONNX"))
+    assert {(each.trained, each.file) for each in found} == set(everywhere)
     assert all(each.changed == 0 and each.parameters == 6090 for each in found)
     assert all(abs(each.after - each.before) < 0.02 for each in found if "trained on" not in each.used)
     assert len(found) == 2 * (len(FILES) + 2)
@@ -122,7 +122,6 @@ def test_passages() -> None:
 
 @pytest.fixture
 def _short(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Few steps of few cases."""
     monkeypatch.setattr(module, "STEPS", {"digits": 3, "text": 2})
     monkeypatch.setattr(module, "_SHORT", (module.REFERENCE, Case("bf16")))
     monkeypatch.setattr(module, "SWEPT", (Case("bf16"),))
@@ -134,23 +133,23 @@ def _short(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.thorough
 @pytest.mark.usefixtures("_short")
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    files = [tmp_path / name for name in ("training.json", "training.svg")]
-    command = f"study training --digits sklearn --seeds 1 --json {files[0]} --plot {files[1]}"
+    record, plot = tmp_path / "training.json", tmp_path / "training.svg"
+    command = f"study training --digits sklearn --seeds 1 --json {record} --plot {plot}"
     assert frame.main(command.split()) == 0
-    said = capsys.readouterr()
-    assert "## A small transformer on text" in said.out
-    found = Study.of_json(files[0].read_text())
+    assert "## A small transformer on text" in capsys.readouterr().out
+    found = Study.of_json(record.read_text())
     assert [each.trial for each in found.results] == list(Plan(seeds=1, source="sklearn").trials())
     for each in found.results[::4]:
         again = train(each.trial)
         assert (again.score, again.lost, again.cycles) == (each.outcome.score, each.outcome.lost, each.outcome.cycles)
-    assert files[1].read_text().startswith("<?xml")
+    assert plot.read_text().startswith("<?xml")
     assert frame.main(command.split()) == 0, "from the cache"
-    assert Study.of_json(files[0].read_text()).results == found.results
+    assert Study.of_json(record.read_text()).results == found.results
 
 
 @pytest.fixture(scope="module")
 def cluster() -> Any:
+    """Of the module, for it changes the environment."""
     distributed = pytest.importorskip("distributed")
     with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster:
         yield cluster

@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -20,18 +21,13 @@ from openmxu_sim.engines import model  # noqa: E402
 from openmxu_sim.jax import foreign, primitives  # noqa: E402
 from openmxu_sim.netlist.native import CompilationError, CompilerNotFoundError  # noqa: E402
 from openmxu_sim.networks.numerics import Numerics  # noqa: E402
-from openmxu_sim.operands import vectors  # noqa: E402
 
 from ...bits import same_bits  # noqa: E402
-from ..networks.programs import run_python  # noqa: E402
+from ..networks.programs import patterns, run_python  # noqa: E402
+from .arrays import needs_handler  # noqa: E402
 
 HANDLER = foreign.find_handler()
-pytestmark = pytest.mark.skipif(HANDLER is None, reason="there is no C compiler, or no header of JAX's")
-
-
-def patterns(*shape: int, seed: int) -> Any:
-    """Operands of every sort, subnormal numbers among them, as JAX has them: unchanged."""
-    return jnp.asarray(golden.from_bits(vectors.operands("fp32", int(np.prod(shape)), seed)).reshape(shape))
+pytestmark = needs_handler
 
 
 def by_handler(numerics: Numerics, a: Any, b: Any) -> np.ndarray:
@@ -39,31 +35,22 @@ def by_handler(numerics: Numerics, a: Any, b: Any) -> np.ndarray:
     return np.asarray(jax.jit(partial(foreign.call, HANDLER, numerics))(a, b))
 
 
-def check(numerics: Numerics, a: Any, b: Any) -> None:
-    """The bits of the golden model, product by product."""
-    pairs = zip(np.asarray(a), np.asarray(b), strict=True)
-    same_bits(by_handler(numerics, a, b), np.stack([golden.matmul(*pair, **numerics._asdict()) for pair in pairs]))
-
-
-CASES = [
-    {"operand": "bf16"},
-    {"operand": "fp32"},
-    {"operand": "fp8_e4m3"},
-    {"operand": "e5f9"},
-    {"accumulate": "bf16"},
-    {"precision": "high"},
-    {"precision": "highest"},
-    {"precision": "exact9"},
-]
-
-
 @pytest.mark.parametrize("subnormals", ["flush", "ieee"])
-@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.parametrize(
+    "case",
+    [
+        *({"operand": name} for name in ("bf16", "fp32", "fp8_e4m3", "e5f9")),
+        *({"precision": name} for name in ("high", "highest", "exact9")),
+        {"accumulate": "bf16"},
+    ],
+    ids=str,
+)
 def test_bits(case: dict[str, str], subnormals: str) -> None:
     """Three different products, whose sizes fit neither the array nor the kernel's bands and panels."""
     numerics = Numerics(**{"rows": 5, "subnormals": subnormals, **case}).checked()  # type: ignore[arg-type]
     a, b = patterns(3, 14, 13, seed=3), patterns(3, 13, 35, seed=4)
-    check(numerics, a, b)
+    expected = [golden.matmul(*pair, **numerics._asdict()) for pair in zip(a, b, strict=True)]
+    same_bits(by_handler(numerics, a, b), np.stack(expected))
 
 
 def test_subnormal_numbers_are_kept() -> None:
@@ -85,7 +72,7 @@ def test_both_ways_have_the_same_bits(monkeypatch: pytest.MonkeyPatch) -> None:
     a, b = patterns(7, 20, seed=7), patterns(20, 9, seed=8)
     found = np.asarray(jax.jit(mxu.matmul)(a, b))
     monkeypatch.setattr(primitives, "find_handler", lambda: None)
-    same_bits(np.asarray(jax.jit(partial(mxu.matmul, rows=128))(a, b)), found)
+    same_bits(jax.jit(partial(mxu.matmul, rows=128))(a, b), found)
 
 
 def test_threads() -> None:
@@ -107,14 +94,14 @@ def test_threads() -> None:
         (((3,), (3,), (3,)), {}, "operands must be stacks of fp32 matrices"),
         (((2, 3), (1, 3, 5), (2, 5)), {}, "operands must be stacks of fp32 matrices"),
         (((2, 3), (3, 5), (2, 5)), {"how": np.zeros(3, np.uint8)}, "formats, tiling or parts are missing"),
+        (((2, 3), (3, 5), (2, 5)), {"target": np.float32(1)}, "formats, tiling or parts are missing"),
         (((2, 3), (3, 5), (2, 5)), {"tiling": np.zeros(2, np.int32)}, "formats, tiling or parts are missing"),
         (((2, 3), (3, 5), (2, 5)), {"parts": np.zeros(3, np.int32)}, "formats, tiling or parts are missing"),
         (((2, 3), (3, 5), (2, 5)), {"parts": np.zeros(20, np.int32)}, "formats, tiling or parts are missing"),
-        (((2, 3), (3, 5), (2, 5)), {"tiling": np.zeros(2, np.int64)}, "tiling must be rows and a multiple of them"),
-        (((2, 3), (3, 5), (2, 5)), {"tiling": np.array([-1, 3])}, "tiling must be rows and a multiple of them"),
-        (((2, 3), (3, 5), (2, 5)), {"tiling": np.array([3, 0])}, "tiling must be rows and a multiple of them"),
-        (((2, 3), (3, 5), (2, 5)), {"tiling": np.array([2, 3])}, "tiling must be rows and a multiple of them"),
-        (((2, 3), (3, 5), (2, 5)), {"target": np.float32(1)}, "formats, tiling or parts are missing"),
+        *(
+            (((2, 3), (3, 5), (2, 5)), {"tiling": np.array(tiling)}, "tiling must be rows and a multiple of them")
+            for tiling in ([0, 0], [-1, 3], [3, 0], [2, 3])
+        ),
     ],
 )
 def test_refusals(shapes: tuple[tuple[int, ...], ...], changes: dict[str, Any], text: str) -> None:
@@ -143,10 +130,7 @@ def test_other_types_are_refused() -> None:
 
 @pytest.mark.parametrize("error", [CompilerNotFoundError("no compiler"), CompilationError("refused"), OSError("gone")])
 def test_without_a_handler(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*_: object, **__: object) -> None:
-        raise error
-
-    monkeypatch.setattr(foreign, "fetch_library", fail)
+    monkeypatch.setattr(foreign, "fetch_library", Mock(side_effect=error))
     assert foreign._find_handler.__wrapped__() is None
 
 
@@ -176,7 +160,11 @@ def test_a_compiler_that_lies(
     assert not list((tmp_path / "cache" / "openmxu" / "models").glob("*"))
 
 
-_SHORT = """
+@pytest.mark.slow
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="Linux says how much memory a process has")
+def test_without_memory() -> None:
+    """Of two vectors: the kernel packs them as a whole band and a whole panel, with zeros."""
+    program = """
 import resource, jax, numpy as np
 import openmxu_sim.jax as mxu
 x = np.ones(1 << 22, np.float32)
@@ -188,16 +176,12 @@ try:
 except jax.errors.JaxRuntimeError as error:
     print(error)
 """
+    assert "RESOURCE_EXHAUSTED: openmxu: not enough memory for operands" in run_python("-c", program)
 
 
-@pytest.mark.slow
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="Linux says how much memory a process has")
-def test_without_memory() -> None:
-    """Of two vectors: the kernel packs them as a whole band and a whole panel, with zeros."""
-    assert "RESOURCE_EXHAUSTED: openmxu: not enough memory for operands" in run_python("-c", _SHORT)
-
-
-_KEPT = """
+def test_programs_that_are_kept(tmp_path: Path) -> None:
+    """What one process has compiled, another one runs: nothing in it belongs to a process."""
+    program = """
 import sys, json, jax, numpy as np
 jax.config.update("jax_compilation_cache_dir", sys.argv[1])
 jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
@@ -209,11 +193,6 @@ a = np.arange(12, dtype=np.float32).reshape(3, 4)
 found = np.asarray(jax.jit(mxu.matmul)(a, a.T))
 print(json.dumps([found.tolist(), any(name.endswith("cache_hits") for name in hits)]))
 """
-
-
-def test_programs_that_are_kept(tmp_path: Path) -> None:
-    """What one process has compiled, another one runs: nothing in it belongs to a process."""
-    found = [json.loads(run_python("-c", _KEPT, tmp_path)) for _ in range(2)]
+    found = [json.loads(run_python("-c", program, tmp_path)) for _ in range(2)]
     a = np.arange(12, dtype=np.float32).reshape(3, 4)
-    assert [each[0] for each in found] == [(a @ a.T).tolist()] * 2
-    assert [each[1] for each in found] == [False, True]
+    assert found == [[(a @ a.T).tolist(), False], [(a @ a.T).tolist(), True]]

@@ -17,12 +17,10 @@ from openmxu_sim.operands import vectors  # noqa: E402
 
 from ...bits import same_bits  # noqa: E402
 from ...conftest import slow  # noqa: E402
+from .arrays import agree, integers  # noqa: E402
 
 Function = Callable[..., Any]
-
-
-def _integers(*shape: int) -> Any:
-    return jax.random.randint(jax.random.key(sum(shape)), shape, -4, 5).astype(jnp.float32)
+_integers = partial(integers, most=4)
 
 
 def _general(sums: Any, batches: Any, ragged: int, groups: tuple[int, ...]) -> Function:
@@ -49,11 +47,10 @@ def _operands(name: str) -> tuple[Function, Any, Any, Any]:
 
 @pytest.mark.parametrize("name", CASES)
 def test_groups(name: str) -> None:
-    """Whatever the dimensions are."""
     function, a, b, sizes = _operands(name)
     expected = function(a, b, sizes)
     for transform in (lambda f: f, jax.jit):
-        _agree(transform(mxu.on_unit(function))(a, b, sizes), expected)
+        agree(transform(mxu.on_unit(function))(a, b, sizes), expected)
 
 
 WHOLE = {"rows": "gm,mk,gkn->mn", "inner": "gk,km,kn->gmn", "rows and others": "xgm,xmk,nkg->xmn"}
@@ -62,7 +59,6 @@ WHOLE = {"rows": "gm,mk,gkn->mn", "inner": "gk,km,kn->gmn", "rows and others": "
 
 @pytest.mark.parametrize("name", ["rows", slow("inner"), slow("rows and others")])
 def test_derivatives(name: str) -> None:
-    """Of functions on the unit; of the second order and forward, too."""
     function, a, b, sizes = _operands(name)
     ends, places = jnp.cumsum(sizes, -1)[..., None], jnp.arange(a.shape[name == "rows and others"])
     belongs = ((places < ends) & (places >= ends - sizes[..., None])).astype(jnp.float32)
@@ -70,8 +66,9 @@ def test_derivatives(name: str) -> None:
     def whole(a: Any, b: Any, _sizes: Any) -> Any:
         return jnp.einsum(WHOLE[name], belongs, a, b)
 
-    assert (whole(a, b, sizes) == function(a, b, sizes)).all()
-    scale = jnp.arange(function(a, b, sizes).size).reshape(function(a, b, sizes).shape) % 5 - 2.0
+    result = function(a, b, sizes)
+    agree(whole(a, b, sizes), result)
+    scale = jnp.arange(result.size).reshape(result.shape) % 5 - 2.0
     on_unit = partial(mxu.on_unit, operand="fp32")
 
     def weighted(multiply: Function) -> Function:
@@ -85,15 +82,10 @@ def test_derivatives(name: str) -> None:
         return lambda a, b: jax.jvp(weighted(multiply), (a, b), (b.sum() + a, b))
 
     for derive in (lambda multiply: jax.grad(weighted(multiply), (0, 1)), twice, forward):
-        expected, found = derive(whole)(a, b), jax.jit(derive(on_unit(function)))(a, b)
-        _agree(found, expected)
+        agree(jax.jit(derive(on_unit(function)))(a, b), derive(whole)(a, b))
     if name == "rows":
         derive = jax.grad(weighted(function), (0, 1))
-        _agree(on_unit(derive)(a, b), derive(a, b))
-
-
-def _agree(found: Any, expected: Any) -> None:
-    jax.tree.map(partial(np.testing.assert_array_equal, strict=True), found, expected)
+        agree(on_unit(derive)(a, b), derive(a, b))
 
 
 def _random(*shape: int, seed: int) -> np.ndarray:
@@ -105,18 +97,15 @@ def test_bits(precision: str) -> None:
     """Each group is a product by itself, whose tiles begin with it, forward and for the gradients."""
     options = {"rows": 3, "precision": precision}
     a, b, scale = _random(12, 7, seed=1), _random(3, 7, 5, seed=2), _random(12, 5, seed=3)
-    sizes, parts = jnp.array([4, 0, 7]), [slice(0, 4), slice(4, 4), slice(4, 11)]
-    multiply = mxu.on_unit(lambda a, b: jax.lax.ragged_dot(a, b, sizes), **options)
+    multiply = mxu.on_unit(lambda a, b: jax.lax.ragged_dot(a, b, jnp.array([4, 0, 7])), **options)
     result, derive = jax.vjp(multiply, jnp.asarray(a), jnp.asarray(b))
-    of_a, of_b = derive(jnp.asarray(scale))
-    for group, rows in enumerate(parts):
-        if rows.stop > rows.start:
-            same_bits(np.asarray(result)[rows], golden.matmul(a[rows], b[group], **options))
-            same_bits(np.asarray(of_a)[rows], golden.matmul(scale[rows], b[group].T, **options))
-            same_bits(np.asarray(of_b)[group], golden.matmul(a[rows].T, scale[rows], **options))
-    assert not np.asarray(result)[11:].any()
-    assert not np.asarray(of_a)[11:].any()
-    assert not np.asarray(of_b)[1].any()
+    result, of_a, of_b = map(np.asarray, (result, *derive(jnp.asarray(scale))))
+    for group, rows in ((0, slice(0, 4)), (2, slice(4, 11))):
+        same_bits(result[rows], golden.matmul(a[rows], b[group], **options))
+        same_bits(of_a[rows], golden.matmul(scale[rows], b[group].T, **options))
+        same_bits(of_b[group], golden.matmul(a[rows].T, scale[rows], **options))
+    for rest in (result[11:], of_a[11:], of_b[1]):
+        assert not rest.any()
 
 
 @pytest.mark.parametrize("axes", [(0, None, None), (None, 1, 0), (1, 2, None), (0, 0, 0)])
@@ -129,9 +118,9 @@ def test_vmap(axes: tuple[int | None, ...]) -> None:
     found = jax.jit(jax.vmap(mxu.on_unit(jax.lax.ragged_dot), axes))(*given)
     for at, one in enumerate(found):
         each = [x if axis is None else jnp.take(x, at, axis) for x, axis in zip(given, axes, strict=True)]
-        assert (one == jax.lax.ragged_dot(*each)).all()
+        agree(one, jax.lax.ragged_dot(*each))
     if set(axes) == {0}:  # JAX has no other
-        assert (mxu.on_unit(jax.vmap(jax.lax.ragged_dot))(*given) == found).all()
+        agree(mxu.on_unit(jax.vmap(jax.lax.ragged_dot))(*given), found)
 
 
 def test_types() -> None:
@@ -141,7 +130,7 @@ def test_types() -> None:
         multiply = partial(jax.lax.ragged_dot, preferred_element_type=preferred)
         found = mxu.on_unit(multiply)(a, b, jnp.array([1, 4]))
         assert found.dtype == (preferred or jnp.bfloat16)
-        _agree(found, multiply(a, b, jnp.array([1, 4])))
+        agree(found, multiply(a, b, jnp.array([1, 4])))
 
 
 @pytest.mark.parametrize("shapes", [((0, 4), (2, 4, 5)), ((6, 0), (2, 0, 5)), ((6, 4), (2, 4, 0))])

@@ -15,14 +15,12 @@ import openmxu_sim.jax as mxu  # noqa: E402
 from openmxu_sim import golden  # noqa: E402
 from openmxu_sim.engines import model  # noqa: E402
 from openmxu_sim.jax import primitives  # noqa: E402
-from openmxu_sim.jax.foreign import find_handler  # noqa: E402
 from openmxu_sim.networks.numerics import Numerics  # noqa: E402
 from openmxu_sim.operands import vectors  # noqa: E402
 from openmxu_sim.product import to_stacks  # noqa: E402
 
 from ...bits import same_bits  # noqa: E402
-
-needs_handler = pytest.mark.skipif(find_handler() is None, reason="there is no C compiler, or no header of JAX's")
+from .arrays import needs_handler  # noqa: E402
 
 
 def _pair(m: int, k: int, n: int, *, kind: str = "all", seed: int = 1) -> tuple[np.ndarray, np.ndarray]:
@@ -31,10 +29,8 @@ def _pair(m: int, k: int, n: int, *, kind: str = "all", seed: int = 1) -> tuple[
     return a, np.ascontiguousarray(b.T)
 
 
-def _stacks(count: int, m: int, k: int, n: int, *, kind: str = "all") -> tuple[np.ndarray, np.ndarray]:
-    pairs = [_pair(m, k, n, kind=kind, seed=2 * at) for at in range(count)]
-    a, b = zip(*pairs, strict=True)
-    return np.stack(a), np.stack(b)
+def _stacks(count: int, m: int, k: int, n: int) -> list[np.ndarray]:
+    return list(map(np.stack, zip(*(_pair(m, k, n, seed=2 * at) for at in range(count)), strict=True)))
 
 
 def _golden(a: np.ndarray, b: np.ndarray, **options: Any) -> np.ndarray:
@@ -51,7 +47,7 @@ def test_many_sizes() -> None:
     """Also a single tile, several tiles in a block, and several blocks."""
     for m, k, n, rows in ((1, 1, 1, 1), (3, 7, 2, 128), (2, 300, 3, 128), (4, 40, 5, 3), (1, 130, 33, 64)):
         a, b = _pair(m, k, n, seed=k)
-        same_bits(np.asarray(mxu.matmul(a, b, rows=rows)), golden.matmul(a, b, rows=rows))
+        same_bits(mxu.matmul(a, b, rows=rows), golden.matmul(a, b, rows=rows))
 
 
 @pytest.mark.parametrize("precision", ["high", "highest", "exact9"])
@@ -61,30 +57,32 @@ def test_parts_of_activations_and_weights(precision: str) -> None:
     multiply = partial(golden.matmul, rows=4, precision=precision)
     expected = multiply(a, b)
     assert (golden.to_bits(multiply(b.T, a.T).T) != golden.to_bits(expected)).any()
-    same_bits(np.asarray(jax.jit(partial(mxu.matmul, rows=4, precision=precision))(a, b)), expected)
+    same_bits(jax.jit(partial(mxu.matmul, rows=4, precision=precision))(a, b), expected)
 
 
 def test_derivatives() -> None:
-    """They are products, too."""
     a, b = _pair(5, 6, 7)
     scale = golden.from_bits(vectors.matrix((5, 7), "fp32", 3))
     gradient = jax.jit(jax.vjp(partial(mxu.matmul, rows=4), a, b)[1])
     for found, pair in zip(gradient(scale), ((scale, b.T), (a.T, scale)), strict=True):
-        same_bits(np.asarray(found), golden.matmul(*pair, rows=4))
+        same_bits(found, golden.matmul(*pair, rows=4))
+
+
+def _check_vmap(multiply: Any, by_golden: Any, axes: Any, count: int, stacks: list[np.ndarray]) -> None:
+    """The first so many of stacks along some axes, or the first one alone for all the other's."""
+    pairs = list(zip(stacks, axes, strict=True))
+    given = [stack[0] if axis is None else np.moveaxis(stack[:count], 0, axis) for stack, axis in pairs]
+    left, right = (stack[[0] * count] if axis is None else stack[:count] for stack, axis in pairs)
+    found = jax.jit(jax.vmap(multiply, axes))(*given)
+    assert found.shape == (*left.shape[:-1], right.shape[-1])
+    for got, *pair in zip(np.asarray(found), left, right, strict=True):
+        same_bits(got, by_golden(*pair, rows=4))
 
 
 @pytest.mark.parametrize("axes", [(0, None), (2, None), (None, 0), (None, 1), (0, 0), (1, 2)])
 @pytest.mark.parametrize("count", [0, 4])
 def test_vmap(axes: tuple[int | None, int | None], count: int) -> None:
-    a, b = _stacks(max(count, 1), 3, 5, 4)
-    given = [
-        each[0] if axis is None else np.moveaxis(each[:count], 0, axis) for each, axis in zip((a, b), axes, strict=True)
-    ]
-    found = jax.jit(jax.vmap(partial(mxu.matmul, rows=4), axes))(*given)
-    assert found.shape == (count, 3, 4)
-    left, right = (each[[0] * count] if axis is None else each[:count] for each, axis in zip((a, b), axes, strict=True))
-    for got, *pair in zip(np.asarray(found), left, right, strict=True):
-        same_bits(got, golden.matmul(*pair, rows=4))
+    _check_vmap(partial(mxu.matmul, rows=4), golden.matmul, axes, count, _stacks(max(count, 1), 3, 5, 4))
 
 
 def test_vmap_of_stacks() -> None:
@@ -93,88 +91,69 @@ def test_vmap_of_stacks() -> None:
     expected = _golden(a, b, rows=4)
     shaped = a.reshape(3, 1, 2, 3, 5), b.reshape(3, 1, 2, 5, 4)
     twice = jax.vmap(jax.vmap(partial(mxu.matmul, rows=4)))
-    same_bits(np.asarray(twice(*shaped)).reshape(expected.shape), expected)
+    same_bits(twice(*shaped).reshape(expected.shape), expected)
     shared = jax.vmap(partial(mxu.matmul, rows=4), (0, None))(a.reshape(3, 2, 3, 5), b[:2])
-    same_bits(np.asarray(shared), np.stack([_golden(each, b[:2], rows=4) for each in a.reshape(3, 2, 3, 5)]))
+    same_bits(shared, np.stack([_golden(each, b[:2], rows=4) for each in a.reshape(3, 2, 3, 5)]))
 
 
 @pytest.mark.parametrize("place", range(4))
 @pytest.mark.parametrize("shared", [None, "a", "b"])
 def test_a_batch_along_any_dimension(place: int, shared: str | None) -> None:
     """`multiply` puts it first; the operation below takes it anywhere."""
-    a, b = (each.reshape(3, 2, *each.shape[1:]) for each in _stacks(6, 3, 5, 4))
+    stacks = [each.reshape(3, 2, *each.shape[1:]) for each in _stacks(6, 3, 5, 4)]
     axes = tuple(None if shared == name else place for name in ("a", "b"))
-    given = [each[0] if axis is None else np.moveaxis(each, 0, axis) for each, axis in zip((a, b), axes, strict=True)]
-    found = jax.vmap(partial(primitives._bind, Numerics(rows=4)), axes)(*given)
-    left, right = (each[[0] * 3] if axis is None else each for each, axis in zip((a, b), axes, strict=True))
-    expected = [_golden(*pair, rows=4) for pair in zip(left, right, strict=True)]
-    same_bits(np.asarray(found), np.stack(expected))
+    _check_vmap(partial(primitives._bind, Numerics(rows=4)), _golden, axes, 3, stacks)
 
 
 def test_control_flow() -> None:
-    """Products in loops and branches."""
     multiply = partial(mxu.matmul, rows=4)
     w, x = _pair(6, 6, 6, kind="normal")[0] / 4, _pair(6, 6, 6, kind="normal", seed=5)[0]
-    expected = x
-    for _ in range(4):
-        expected = golden.matmul(expected, w, rows=4)
 
-    def scan(x: Any, w: Any) -> Any:
-        return jax.lax.scan(lambda c, _: (multiply(c, w), None), x, length=4)[0]
+    def flow(x: Any, w: Any) -> Any:
+        x = jax.lax.scan(lambda c, _: (multiply(c, w), None), x, length=2)[0]
+        x = jax.lax.while_loop(lambda s: s[0] < 2, lambda s: (s[0] + 1, multiply(s[1], w)), (0, x))[1]
+        return jax.lax.cond(x[0, 0] == x[0, 0], multiply, lambda v, _: v, x, w)
 
-    def loop(x: Any, w: Any) -> Any:
-        return jax.lax.while_loop(lambda s: s[0] < 4, lambda s: (s[0] + 1, multiply(s[1], w)), (0, x))[1]
-
-    def branch(x: Any, w: Any) -> Any:
-        for _ in range(4):
-            x = jax.lax.cond(x[0, 0] == x[0, 0], multiply, lambda v, _: v, x, w)
-        return x
-
-    for function in (scan, loop, branch):
-        same_bits(np.asarray(jax.jit(function)(x, w)), expected)
+    found = jax.jit(flow)(x, w)
+    for _ in range(5):
+        x = golden.matmul(x, w, rows=4)
+    same_bits(found, x)
 
 
 def test_one_program_outside_of_jit(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A product of the same sizes is not traced again."""
     traced = []
     monkeypatch.setattr(primitives, "to_stacks", lambda *given, **how: traced.append(given) or to_stacks(*given, **how))
     for seed in (1, 3):
         a, b = _pair(6, 5, 8, seed=seed)
-        same_bits(np.asarray(mxu.matmul(a, b, rows=5)), golden.matmul(a, b, rows=5))
+        same_bits(mxu.matmul(a, b, rows=5), golden.matmul(a, b, rows=5))
     assert len(traced) == 1
 
 
 def test_without_jit() -> None:
     a, b = _pair(5, 6, 7)
     with jax.disable_jit():
-        same_bits(np.asarray(mxu.matmul(a, b, rows=4)), golden.matmul(a, b, rows=4))
+        same_bits(mxu.matmul(a, b, rows=4), golden.matmul(a, b, rows=4))
 
 
 def test_donated_operands() -> None:
     a, b = _stacks(3, 40, 40, 40)
     for donated in (0, 1):
         multiply = jax.jit(partial(mxu.matmul, rows=4), donate_argnums=donated)
-        same_bits(np.asarray(multiply(jnp.array(a), jnp.array(b))), _golden(a, b, rows=4))
+        same_bits(multiply(jnp.array(a), jnp.array(b)), _golden(a, b, rows=4))
 
 
 @needs_handler
 def test_large_products_go_through_python() -> None:
     """They are computed in parts, by threads; so are products that are many only because of vmap."""
-
-    def described(*shape: int) -> Any:
-        return jax.ShapeDtypeStruct(shape, np.float32)
-
-    def side(bits: int) -> tuple[Any, Any]:
-        return described(1 << bits, 1 << 10), described(1 << 10, 1 << 8)
-
+    described = partial(jax.ShapeDtypeStruct, dtype=np.float32)
+    small, large = ([described((1 << bits, 1 << 10)), described((1 << 10, 1 << 8))] for bits in (8, 9))
     assert model._TASK == 1 << 26
-    assert _calls(mxu.matmul, *side(8)) == (True, False)
-    assert _calls(partial(mxu.matmul, precision="high"), *side(8)) == (False, True)
-    assert _calls(mxu.matmul, *side(9)) == (False, True)
-    many = described(1 << 9, 64, 64)
-    for axes in ((0, 0), (0, None)):
-        inputs = [many if axis == 0 else described(64, 64) for axis in axes]
-        assert _calls(jax.vmap(mxu.matmul, axes), *inputs) == (False, True)
+    assert _calls(mxu.matmul, *small) == (True, False)
+    assert _calls(partial(mxu.matmul, precision="high"), *small) == (False, True)
+    assert _calls(mxu.matmul, *large) == (False, True)
+    many, one = described((1 << 9, 64, 64)), described((64, 64))
+    assert _calls(jax.vmap(mxu.matmul, (0, 0)), many, many) == (False, True)
+    assert _calls(jax.vmap(mxu.matmul, (0, None)), many, one) == (False, True)
 
 
 @needs_handler
@@ -188,7 +167,6 @@ def test_other_platforms_go_through_python() -> None:
 
 
 def test_a_product_within_a_function_on_the_unit() -> None:
-    """It has its own numerics."""
     a, b = _pair(5, 6, 7)
     found = mxu.on_unit(partial(mxu.matmul, operand="fp8_e5m2", rows=4), operand="bf16")(a, b)
-    same_bits(np.asarray(found), golden.matmul(a, b, operand="fp8_e5m2", rows=4))
+    same_bits(found, golden.matmul(a, b, operand="fp8_e5m2", rows=4))

@@ -1,8 +1,14 @@
-"""Programs that tests of frameworks run in a process of their own."""
+"""Programs that tests of frameworks run in a process of their own, and operands."""
 
+import math
 import os
 import subprocess
 import sys
+
+import numpy as np
+
+from openmxu_sim import golden
+from openmxu_sim.operands import vectors
 
 
 def run_python(*arguments: object, timeout: int = 300, **environment: str) -> str:
@@ -12,3 +18,8 @@ def run_python(*arguments: object, timeout: int = 300, **environment: str) -> st
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=timeout, env=environ)
     assert done.returncode == 0, done.stderr[-2000:]
     return done.stdout
+
+
+def patterns(*shape: int, seed: int) -> np.ndarray:
+    """Operands in fp32 of every sort, subnormal numbers among them."""
+    return golden.from_bits(vectors.operands("fp32", math.prod(shape), seed)).reshape(shape)

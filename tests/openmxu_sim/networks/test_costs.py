@@ -15,8 +15,9 @@ from openmxu_sim.networks.numerics import Numerics, Work
 from openmxu_sim.operands import vectors
 
 
-def _ledger(side: int = 4, *works: Work, **numerics: Any) -> Ledger:
-    ledger = Ledger(MxuConfig(rows=side, columns=side), Numerics(rows=side, **numerics))
+def _ledger(side: int = 4, *works: Work, columns: int = 0, stages: int = 1, **numerics: Any) -> Ledger:
+    unit = MxuConfig(rows=side, columns=columns or side, stages=stages)
+    ledger = Ledger(unit, Numerics(rows=side, **numerics))
     for work in works:
         ledger.note(work)
     return ledger
@@ -48,14 +49,10 @@ def test_bounds_are_exact() -> None:
 
 @pytest.mark.parametrize("precision", ["default", "highest"])
 def test_costs_are_those_of_products(precision: str) -> None:
-    config = MxuConfig(rows=4, columns=3, stages=2)
-    ledger = Ledger(config, Numerics(rows=4, precision=precision))
-    for work, times in ((Work("mm", 1, 5, 9, 7, "first"), 2), (Work("bmm", 3, 6, 4, 3), 1)):
-        for _ in range(times):
-            ledger.note(work)
-    costs = ledger.costs()
+    unit: dict[str, Any] = {"columns": 3, "stages": 2, "precision": precision}
+    costs = _ledger(4, *[Work("mm", 1, 5, 9, 7, "first")] * 2, Work("bmm", 3, 6, 4, 3), **unit).costs()
     single, stack = (
-        simulate(np.ones(a, "f4"), np.ones(b, "f4"), unit=config, precision=precision, engine="golden").statistics
+        simulate(np.ones(a, "f4"), np.ones(b, "f4"), rows=4, engine="golden", **unit).statistics
         for a, b in (((5, 9), (9, 7)), ((3, 6, 4), (3, 4, 3)))
     )
     for row, times, found in zip(costs.rows, (2, 1), (single, stack), strict=True):

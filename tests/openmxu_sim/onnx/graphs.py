@@ -1,11 +1,15 @@
-"""Models for tests: from ONNX's own text, or of a single node."""
+"""Models for tests: from ONNX's own text, or of a single node; and onnxruntime as their oracle."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import onnx
 import onnx.parser
+import onnxruntime
 from onnx import helper, numpy_helper
+
+from openmxu_sim.onnx import Network
 
 
 def model(text: str, *functions: str, opset: int = 18, ir: int = 10, **initializers: Any) -> Any:
@@ -24,3 +28,12 @@ def single(operator: str, inputs: Mapping[str, Any], outputs: Sequence[str], **a
     operands = [helper.make_tensor_value_info(name, *kind) for name, kind in inputs.items() if kind]
     graph = helper.make_graph([node], "graph", operands, [onnx.ValueInfoProto(name=name) for name in outputs])
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10)
+
+
+def agree(model: Any, inputs: Mapping[str, Any], **options: Any) -> tuple[Network, Mapping[str, Any]]:
+    """The network on the unit and its outputs, which are those of onnxruntime."""
+    network = Network(model, **options)
+    found, expected = network.run(inputs), onnxruntime.InferenceSession(model.SerializeToString()).run(None, inputs)
+    for (name, left), right in zip(found.items(), expected, strict=True):
+        np.testing.assert_array_equal(left, right, name, strict=True)
+    return network, found

@@ -1,19 +1,24 @@
-"""ONNX models: on small integers onnxruntime is the oracle, for bits it is golden, product by product."""
+"""ONNX models: on small integers onnxruntime is the oracle, for bits it is golden, product by product.
+
+What multiplies nothing is onnxruntime's, and where that has nothing, the evaluator's.
+"""
 
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
 onnx = pytest.importorskip("onnx", reason="ONNX is not installed: make setup-models")
-onnxruntime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed: make setup-models")
+pytest.importorskip("onnxruntime", reason="onnxruntime is not installed: make setup-models")
 
 from onnx import TensorProto  # noqa: E402  # needs ONNX
 
 from openmxu_sim import golden  # noqa: E402
 from openmxu_sim.onnx import EscapeError, Network  # noqa: E402
+from openmxu_sim.onnx import nodes as others  # noqa: E402
 from openmxu_sim.onnx.matrix_nodes import REFUSED, operators  # noqa: E402
 from openmxu_sim.operands import vectors  # noqa: E402
 
@@ -38,13 +43,7 @@ def _integers(shapes: tuple[Shape, ...], dtype: Any = np.float32) -> dict[str, A
 
 
 def _check(operator: str, *shapes: Shape, **attributes: Any) -> Network:
-    """The unit gives what onnxruntime does."""
-    model, inputs = _model(operator, shapes, **attributes), _integers(shapes)
-    network = Network(model)
-    [found] = network.run(inputs).values()
-    [expected] = onnxruntime.InferenceSession(model.SerializeToString()).run(None, inputs)
-    np.testing.assert_array_equal(found, expected, strict=True)
-    return network
+    return graphs.agree(_model(operator, shapes, **attributes), _integers(shapes))[0]
 
 
 @pytest.mark.parametrize(
@@ -63,19 +62,19 @@ def test_gemm(transposed: tuple[int, int], scales: dict[str, float]) -> None:
         _check("Gemm", left, right, *summand, transA=transposed[0], transB=transposed[1], **scales)
 
 
-CONVOLUTIONS: list[dict[str, Any]] = [
-    {},
-    {"strides": [2, 1], "pads": [1, 0, 2, 1]},
-    {"dilations": [1, 2], "pads": [0, 2, 0, 2]},
-    {"group": 2},
-    {"group": 4, "strides": [3, 2]},
-    {"auto_pad": "VALID", "strides": [2, 2]},
-    {"auto_pad": "SAME_UPPER", "strides": [2, 2]},
-    {"auto_pad": "SAME_LOWER", "strides": [2, 3]},
-]
-
-
-@pytest.mark.parametrize("attributes", CONVOLUTIONS)
+@pytest.mark.parametrize(
+    "attributes",
+    [
+        {},
+        {"strides": [2, 1], "pads": [1, 0, 2, 1]},
+        {"dilations": [1, 2], "pads": [0, 2, 0, 2]},
+        {"group": 2},
+        {"group": 4, "strides": [3, 2]},
+        {"auto_pad": "VALID", "strides": [2, 2]},
+        {"auto_pad": "SAME_UPPER", "strides": [2, 2]},
+        {"auto_pad": "SAME_LOWER", "strides": [2, 3]},
+    ],
+)
 @pytest.mark.parametrize("bias", [[], [(8,)]])
 def test_conv(attributes: dict[str, Any], bias: list[Shape]) -> None:
     groups = attributes.get("group", 1)
@@ -124,7 +123,6 @@ def test_bits(operand: str, subnormals: str) -> None:
 
 
 def test_types() -> None:
-    """Results of narrow tensors are rounded to their type; integers are refused."""
     shapes = ((3, 5), (5, 4))
     inputs = _integers(shapes, np.float16)
     [found] = Network(_model("MatMul", shapes, TensorProto.FLOAT16), operand="fp16").run(inputs).values()
@@ -136,11 +134,8 @@ def test_types() -> None:
 def test_products_elsewhere_are_an_error() -> None:
     """Also in branches, and before anything is computed."""
     branch = '() => (b) { b = Einsum <equation = "ij,jk->ik"> (i0, i1) }'
-    model = graphs.model(
-        f"""graph (bool c, float[2, 3] i0, float[3, 2] i1) => (o) {{
-            o = If (c) <then_branch = then {branch}, else_branch = else {branch}>
-        }}"""
-    )
+    node = f"o = If (c) <then_branch = then {branch}, else_branch = else {branch}>"
+    model = graphs.model(f"graph (bool c, float[2, 3] i0, float[3, 2] i1) => (o) {{ {node} }}")
     with pytest.raises(EscapeError, match=r"Einsum does not multiply on the unit.* allow Einsum"):
         Network(model)
     inputs = {"i0": np.ones((2, 3), np.float32), "i1": np.ones((3, 2), np.float32), "c": np.array(True)}
@@ -158,7 +153,6 @@ def test_every_operator_is_known() -> None:
 
 
 def test_functions_of_a_model() -> None:
-    """They are made of operators that the unit computes."""
     text = "graph (float[2, 2] x) => (float[2, 2] y) { y = own.Twice (x, x) }"
     network = Network(graphs.model(text, "Twice (a, b) => (c) { c = MatMul (a, b) }"))
     network.run({"x": np.ones((2, 2), np.float32)})
@@ -178,9 +172,7 @@ def test_inputs_with_values_of_their_own() -> None:
 def test_sizes_that_are_free(free: int | str | None) -> None:
     """Exporters have three ways to say so, for onnxruntime, too. A size of 0 is one."""
     model, inputs = _model("MatMul", ((free, 3), (3, 2))), _integers(((7, 3), (3, 2)))  # type: ignore[arg-type]
-    network = Network(model)
-    [found] = network.run(inputs).values()
-    assert (found == onnxruntime.InferenceSession(model.SerializeToString()).run(None, inputs)[0]).all()
+    network, _ = graphs.agree(model, inputs)
     assert network.zeros()["i0"].shape == (1, 3)
     with pytest.raises(ValueError, match=r"input i0 must be float32 \(any, 3\), not float32 \(7, 2\)"):
         network.run(inputs | {"i0": np.ones((7, 2), np.float32)})
@@ -220,3 +212,64 @@ def test_a_file(tmp_path: Path) -> None:
 def test_mistakes(call: Callable[[], Any], text: str) -> None:
     with pytest.raises(ValueError, match=text):
         call()
+
+
+IMAGE = np.random.default_rng(0).normal(size=(2, 3, 9, 8)).astype(np.float32)
+
+
+def _check_nodes(text: str, **options: Any) -> None:
+    graphs.agree(graphs.model(f"graph (float[2, 3, 9, 8] x) => {text}", **options), {"x": IMAGE})
+
+
+def test_batch_normalization_of_old_models() -> None:
+    """The evaluator takes the images' own mean before version 14, whatever the model has learned."""
+    learned = dict.fromkeys(("scale", "bias", "mean", "variance"), np.array([0.5, 1.0, 2.0], np.float32))
+    text = "(o) { o = BatchNormalization <epsilon = 1e-5> (x, scale, bias, mean, variance) }"
+    _check_nodes(text, opset=12, ir=8, **learned)
+
+
+def test_nodes_that_leave_things_out() -> None:
+    """Outputs may be missing, and inputs in the midst, and one may be there twice."""
+    text = """(squared, places) {
+        pooled = MaxPool <kernel_shape = [2, 2], strides = [2, 2]> (x)
+        resized = Resize <mode = "linear"> (pooled, , scales)
+        kept, "" = Dropout (resized)
+        squared = Mul (kept, kept)
+        largest, places = TopK (squared, two)
+    }"""
+    _check_nodes(text, scales=np.array([1, 1, 2, 2], np.float32), two=np.array([2], np.int64))
+
+
+def test_sequences_and_branches() -> None:
+    text = """(o) {
+        parts = SplitToSequence <axis = 0> (x)
+        one = SequenceAt (parts, last)
+        sum = ReduceSum <keepdims = 0> (one)
+        positive = Greater (sum, zero)
+        o = If (positive) <
+            then_branch = then () => (b) { b = Relu (one) }, else_branch = else () => (b) { b = Neg (one) }
+        >
+    }"""
+    _check_nodes(text, last=np.array(1), zero=np.array(0, np.float32))
+
+
+def test_what_onnxruntime_lacks() -> None:
+    """It does not add bf16 on a processor."""
+    kept = {"w": np.eye(3).astype(ml_dtypes.bfloat16), "b": np.array([1, 2, 3]).astype(ml_dtypes.bfloat16)}
+    network = Network(graphs.model("graph (bfloat16[2, 3] x) => (o) { p = MatMul (x, w) o = Add (p, b) }", **kept))
+    [found] = network.run({"x": np.arange(6).reshape(2, 3).astype(ml_dtypes.bfloat16)}).values()
+    assert np.array_equal(np.asarray(found, np.float32), np.arange(6).reshape(2, 3) + np.array([1, 2, 3]))
+
+
+def test_nodes_that_do_the_same_share_a_session() -> None:
+    others._session.cache_clear()
+    nodes = " ".join(f"[node_{n}] o{n + 1} = Relu (o{n})" for n in range(5))
+    Network(graphs.model(f"graph (float[2, 3, 9, 8] o0) => (o5) {{ {nodes} }}")).run({"o0": IMAGE})
+    assert others._session.cache_info().currsize == 1
+
+
+def test_an_error_names_the_node() -> None:
+    text = "graph (float[2, 3] x) => (o) { [fold] o = Reshape (x, shape) }"
+    network = Network(graphs.model(text, shape=np.array([5, 7])))
+    with pytest.raises(ValueError, match=r"^Reshape fold cannot be computed: .*5,7"):
+        network.run({"x": np.ones((2, 3), np.float32)})

@@ -28,14 +28,9 @@ EXACT = {"LSTM": ["HardSigmoid", "Relu", "Relu"], "GRU": ["HardSigmoid", "relu"]
 def inputs_of(operator: str, directions: int, make: Callable[..., Any]) -> Arrays:
     """All that an operator may have."""
     size = GATES[operator] * HIDDEN
-    found = {
-        "x": make(TIMES, BATCH, INPUTS),
-        "w": make(directions, size, INPUTS),
-        "r": make(directions, size, HIDDEN),
-        "b": make(directions, 2 * size),
-        "lengths": np.array([TIMES, 2, 1], np.int32),
-        "h": make(directions, BATCH, HIDDEN),
-    }
+    found = {"x": make(TIMES, BATCH, INPUTS), "lengths": np.array([TIMES, 2, 1], np.int32)}
+    found |= {"w": make(directions, size, INPUTS), "r": make(directions, size, HIDDEN)}
+    found |= {"b": make(directions, 2 * size), "h": make(directions, BATCH, HIDDEN)}
     if operator == "LSTM":
         found |= {"c": make(directions, BATCH, HIDDEN), "p": make(directions, 3 * HIDDEN)}
     return found
@@ -54,7 +49,6 @@ def reals(seed: int) -> Callable[..., Any]:
 
 
 def check(operator: str, without: str = "", direction: str = "forward", **attributes: Any) -> Network:
-    """The unit gives what onnxruntime does."""
     directions = 1 + (direction == "bidirectional")
     choose = np.random.default_rng(3)
     inputs = inputs_of(operator, directions, lambda *shape: choose.integers(-2, 3, shape).astype(np.float32))
@@ -63,12 +57,7 @@ def check(operator: str, without: str = "", direction: str = "forward", **attrib
     steps = functions.count("HardSigmoid")
     exact = {"activations": functions, "activation_alpha": [1.0] * steps, "activation_beta": [0.0] * steps}
     model = model_of(operator, inputs, direction=direction, **exact | attributes)
-    network = Network(model, operand="fp32")
-    found = network.run(inputs)
-    expected = onnxruntime.InferenceSession(model.SerializeToString()).run(None, inputs)
-    for name, right in zip(found, expected, strict=True):
-        assert right.dtype == np.float32
-        np.testing.assert_array_equal(found[name], right, name, strict=True)
+    network, found = graphs.agree(model, inputs, operand="fp32")
     assert len(np.unique(found["y"])) > 1
     return network
 
@@ -142,15 +131,16 @@ def recurrence(operator: str, linear: bool, inputs: Arrays, product: Callable[[A
     return np.stack(found)
 
 
-UNITS: list[Arrays] = [
-    {"operand": "bf16"},
-    {"operand": "fp8_e4m3", "subnormals": "ieee"},
-    {"operand": "bf16", "precision": "high"},
-    {"operand": "fp16", "accumulate": "bf16"},
-]
-
-
-@pytest.mark.parametrize("unit", UNITS, ids=str)
+@pytest.mark.parametrize(
+    "unit",
+    [
+        {"operand": "bf16"},
+        {"operand": "fp8_e4m3", "subnormals": "ieee"},
+        {"operand": "bf16", "precision": "high"},
+        {"operand": "fp16", "accumulate": "bf16"},
+    ],
+    ids=str,
+)
 @pytest.mark.parametrize(("operator", "linear"), [("LSTM", False), ("GRU", False), ("GRU", True), ("RNN", False)])
 def test_bits(operator: str, linear: bool, unit: Arrays) -> None:
     inputs = inputs_of(operator, 1, reals(5))

@@ -1,6 +1,5 @@
 """Units in the contexts of others: each computes the derivatives of its own products, wherever they are asked for."""
 
-from collections.abc import Callable
 from functools import cache, partial
 from typing import Any
 
@@ -16,24 +15,9 @@ from openmxu_sim import golden  # noqa: E402
 from openmxu_sim.torch.unit import _thread  # noqa: E402
 
 from ...bits import same_bits  # noqa: E402
+from .tensors import Function, by_python, same  # noqa: E402
 
-Function = Callable[..., Any]
-
-OUTER, INNER = {"operand": "bf16", "rows": 4}, {"operand": "fp8_e5m2", "rows": 4}
-
-
-class _Product(torch.autograd.Function):
-    """A function whose derivative PyTorch does not know: it runs Python."""
-
-    @staticmethod
-    def forward(ctx: Any, h: Any, w: Any) -> Any:
-        ctx.save_for_backward(h, w)
-        return h @ w
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Any) -> Any:
-        h, w = ctx.saved_tensors
-        return gradient @ w.mT, h.mT @ gradient
+OUTER, INNER = dict[str, Any](operand="bf16", rows=4), dict[str, Any](operand="fp8_e5m2", rows=4)
 
 
 def _first(x: Any, w: Any) -> Any:
@@ -46,10 +30,6 @@ def _both(
     h = begin(x, first)
     with inner:
         return multiply(h, last)
-
-
-def _activated(h: Any, w: Any) -> Any:
-    return (h * 1.0).relu() @ w  # what asks for the checkpoint first is no product
 
 
 _compile = cache(partial(torch.compile, torch.matmul, backend="aot_eager"))
@@ -69,7 +49,7 @@ def _again(function: Function, reentrant: bool) -> Function:
 
 FORMS: dict[str, Function] = {
     "plain": _both,
-    "by itself": partial(_both, multiply=_Product.apply),
+    "by itself": partial(_both, multiply=by_python(torch.matmul, lambda g, h, w: (g @ w.mT, h.mT @ g))),
     "scripted": partial(_both, multiply=_scripted),
     "compiled": partial(_both, multiply=_compiled),
     **{
@@ -77,7 +57,8 @@ FORMS: dict[str, Function] = {
         for reentrant in (False, True)
         for name, form in {
             "within": partial(_both, multiply=_again(torch.matmul, reentrant)),
-            "within, after others": partial(_both, multiply=_again(_activated, reentrant)),
+            # what asks for the checkpoint first is no product
+            "within, after others": partial(_both, multiply=_again(lambda h, w: (h * 1.0).relu() @ w, reentrant)),
             "around": _again(_both, reentrant),
             "beside": partial(_both, begin=_again(_first, reentrant)),
         }.items()
@@ -85,28 +66,24 @@ FORMS: dict[str, Function] = {
 }
 
 
-def _inputs() -> list[Any]:
+def _inputs() -> tuple[Any, ...]:
+    """Operands, the result's gradient; by hand, the result and the gradients of both matrices."""
     torch.manual_seed(5)
-    return [torch.randn(shape) for shape in ((6, 9), (9, 7), (7, 5), (6, 5))]
-
-
-def _expected(*inputs: Any) -> list[np.ndarray]:
-    """The result, and the gradients of both matrices."""
-    x, first, last, gradient = (each.detach().numpy() for each in inputs)
+    inputs = [torch.randn(shape) for shape in ((6, 9), (9, 7), (7, 5), (6, 5))]
+    x, first, last, gradient = (each.numpy() for each in inputs)
     h = np.maximum(golden.matmul(x, first, **OUTER), 0)
     of_h = np.where(h > 0, golden.matmul(gradient, last.T, **INNER), np.float32(0))
-    return [golden.matmul(h, last, **INNER), golden.matmul(x.T, of_h, **OUTER), golden.matmul(h.T, gradient, **INNER)]
+    of_both = golden.matmul(x.T, of_h, **OUTER), golden.matmul(h.T, gradient, **INNER)
+    inputs[1].requires_grad_(), inputs[2].requires_grad_()
+    return *inputs, [golden.matmul(h, last, **INNER), *of_both]
 
 
 @pytest.mark.parametrize("elsewhere", [None, {"operand": "fp16", "rows": 4}], ids=["in the outer", "in another"])
 @pytest.mark.parametrize("name", FORMS)
 def test_derivatives_are_of_the_unit_of_the_product(name: str, elsewhere: dict[str, Any] | None) -> None:
     """Wherever they are asked for: in the outer unit's context, or in a third one's."""
-    x, first, last, gradient = _inputs()
-    first.requires_grad_()
-    last.requires_grad_()
-    _compiled(x, first).sum().backward()  # it compiles in no context
-    first.grad = None
+    x, first, last, gradient, expected = _inputs()
+    torch.autograd.grad(_compiled(x, first).sum(), first)  # it compiles in no context
     with mxu.unit(**OUTER) as outer:
         y = FORMS[name](mxu.unit(**INNER), x, first, last)
         if elsewhere is None:
@@ -114,40 +91,33 @@ def test_derivatives_are_of_the_unit_of_the_product(name: str, elsewhere: dict[s
     if elsewhere is not None:
         with mxu.unit(**elsewhere):
             y.backward(gradient)
-    expected = _expected(x, first, last, gradient)
-    for found, by_hand in zip((y, first.grad, last.grad), expected, strict=True):
-        same_bits(found.detach().numpy(), by_hand)
+    same([y, first.grad, last.grad], expected)
     assert outer.work
 
 
 def test_what_is_saved_by_others() -> None:
     """Functions of the caller's for what is saved are no checkpoint's."""
-    x, first, last, gradient = _inputs()
-    first.requires_grad_()
+    x, first, last, gradient, expected = _inputs()
     with torch.autograd.graph.saved_tensors_hooks(lambda saved: saved, lambda saved: saved), mxu.unit(**OUTER):
-        _both(mxu.unit(**INNER), x, first, last).backward(gradient)
-    same_bits(first.grad.numpy(), _expected(x, first, last, gradient)[1])
+        y = _both(mxu.unit(**INNER), x, first, last)
+        y.backward(gradient)
+    same([y, first.grad, last.grad], expected)
 
 
 @pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated")  # PyTorch's own use of it
 def test_transforms() -> None:
-    """Derivatives of ``torch.func``, and many at once."""
-    x, first, last, gradient = _inputs()
-    _, *expected = _expected(x, first, last, gradient)
+    x, first, last, gradient, (_, *expected) = _inputs()
 
     def weighted(first: Any, last: Any, x: Any, gradient: Any) -> Any:
         return (_both(mxu.unit(**INNER), x, first, last) * gradient).sum()
 
     differentiate = torch.func.grad(weighted, (0, 1))
     with mxu.unit(**OUTER):
-        results = [differentiate(first, last, x, gradient)]
-        many = torch.vmap(differentiate, (None, None, 0, 0))(
-            first, last, torch.stack([x, x]), torch.stack([gradient] * 2)
-        )
-    results += zip(*many, strict=True)
-    for found in results:
-        for one, by_hand in zip(found, expected, strict=True):
-            same_bits(one.numpy(), by_hand)
+        one = differentiate(first, last, x, gradient)
+        stacks = (each.expand(2, -1, -1) for each in (x, gradient))
+        many = torch.vmap(differentiate, (None, None, 0, 0))(first, last, *stacks)
+    for found in (one, *zip(*many, strict=True)):
+        same(found, expected)
 
 
 def test_second_derivatives() -> None:
@@ -159,10 +129,9 @@ def test_second_derivatives() -> None:
             product = a @ b
         (of_a,) = torch.autograd.grad(product, a, v, create_graph=True)
         of_b, of_v = torch.autograd.grad(of_a.sum(), [b, v])
-    ones = np.ones((5, 5), np.float32)
-    same_bits(of_a.detach().numpy(), golden.matmul(v.detach().numpy(), b.detach().numpy().T, **INNER))
-    same_bits(of_v.numpy(), golden.matmul(ones, b.detach().numpy(), **INNER))
-    same_bits(of_b.numpy().T, golden.matmul(v.detach().numpy().T, ones, **INNER))
+    ones, right, left = np.ones((5, 5), np.float32), b.detach().numpy(), v.detach().numpy()
+    pairs = ((left, right.T), (ones, right), (left.T, ones))
+    same([of_a, of_v, of_b.T], [golden.matmul(*pair, **INNER) for pair in pairs])
     assert sum(inner.work.values()) == 4
 
 

@@ -1,8 +1,11 @@
-"""Which products PyTorch's operators ask for, and where their results go: on small integers, PyTorch is the oracle."""
+"""Which products PyTorch's operators ask for, and where their results go: on small integers, PyTorch is the oracle.
 
-from collections.abc import Callable
+The end has the operator of ours for one product: shapes, derivatives, and what PyTorch's own checks of operators say.
+"""
+
 from functools import partial
 from typing import Any
+from unittest.mock import Mock
 
 import ml_dtypes
 import numpy as np
@@ -13,12 +16,11 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed: make setu
 import openmxu_sim.torch as mxu  # noqa: E402  # needs PyTorch
 from openmxu_sim import golden  # noqa: E402
 from openmxu_sim.networks import numerics  # noqa: E402
-from openmxu_sim.operands import vectors  # noqa: E402
 
-from ...bits import same_bits  # noqa: E402
+from ..networks.programs import patterns  # noqa: E402
+from .tensors import Function, equal, same  # noqa: E402
 
 F = torch.nn.functional
-Function = Callable[..., Any]
 Shapes = tuple[tuple[int, ...], ...]
 
 
@@ -30,11 +32,9 @@ def _integers(shapes: Shapes, seed: int = 1) -> list[Any]:
 
 def _with_gradients(function: Function, inputs: list[Any]) -> list[Any]:
     """A function's result, and the gradients of all inputs for some integers as the result's gradient."""
-    for each in inputs:
-        each.grad = None
     result = function(*inputs)
-    result.backward(torch.arange(result.numel()).remainder(9).sub(4).float().reshape(result.shape).to(result.dtype))
-    return [result.detach(), *(each.grad for each in inputs)]
+    gradient = torch.arange(result.numel()).remainder(9).sub(4).reshape(result.shape).to(result.dtype)
+    return [result, *torch.autograd.grad(result, inputs, gradient)]
 
 
 def _check(function: Function, inputs: list[Any], count: int) -> None:
@@ -42,9 +42,7 @@ def _check(function: Function, inputs: list[Any], count: int) -> None:
     expected = _with_gradients(function, inputs)
     with mxu.unit() as unit:
         found = _with_gradients(function, inputs)
-    for one, other in zip(found, expected, strict=True):
-        assert (one.shape, one.dtype) == (other.shape, other.dtype)
-        assert torch.equal(one, other)
+    equal(found, expected)
     assert sum(unit.work.values()) == count
 
 
@@ -99,11 +97,11 @@ def test_products_of_groups(name: str, dtype: Any) -> None:
 
 
 def test_bits_of_products_of_groups() -> None:
-    a, b = _random(((10, 8), (3, 8, 12)), 3)
+    a, b = _random(10, 8, seed=3), _random(3, 8, 12, seed=4)
     with mxu.unit(rows=4) as unit:
         found = torch._grouped_mm(a, b, offs=torch.tensor([4, 4, 9], dtype=torch.int32))
-    for rows, group in ((slice(0, 4), 0), (slice(4, 9), 2)):
-        _same_bits(found[rows], golden.matmul(a[rows].numpy(), b[group].numpy(), rows=4))
+    by_hand = [golden.matmul(a[:4].numpy(), b[0].numpy(), rows=4), golden.matmul(a[4:9].numpy(), b[2].numpy(), rows=4)]
+    same([found[:4], found[4:9]], by_hand)
     assert not found[9:].any()  # in no group
     assert set(unit.work) == {mxu.Work("_grouped_mm", 1, m, 8, 12) for m in (4, 5)}
 
@@ -140,35 +138,31 @@ FLOAT8 = {name: getattr(torch, name) for name in ("float8_e4m3fn", "float8_e5m2"
 @pytest.mark.parametrize("name", FLOAT8)
 def test_float8_enters_exactly(name: str) -> None:
     """All 256 patterns, as ml_dtypes reads them, times one; results are rounded to the type, once."""
-    patterns = np.arange(256, dtype=np.uint8)
-    exact = patterns.view(getattr(ml_dtypes, name)).astype(np.float32)
-    a = torch.from_numpy(patterns).view(FLOAT8[name])
+    every = np.arange(256, dtype=np.uint8)
+    exact = every.view(getattr(ml_dtypes, name)).astype(np.float32)
+    a = torch.from_numpy(every).view(FLOAT8[name])
     with mxu.unit(operand="fp32", subnormals="ieee"):
         found = a[:, None] @ torch.ones(1, 1).to(FLOAT8[name])
         wide = mxu.matmul(a[:, None], torch.ones(1, 1).to(FLOAT8[name]), operand="fp32", subnormals="ieee")
     for result in (found, wide):
         assert result.dtype == FLOAT8[name]
-        values = result[:, 0].float().numpy()
-        assert (np.isnan(values) == np.isnan(exact)).all()
-        assert (values[~np.isnan(exact)] == exact[~np.isnan(exact)]).all()
+        np.testing.assert_array_equal(result[:, 0].float().numpy(), exact)
 
 
 @pytest.mark.parametrize("name", FLOAT8)
 def test_float8_as_pytorch_computes_it(name: str) -> None:
     """Products, sums with a scaled summand, a convolution with a bias: of numbers that need no rounding."""
-    small = [
-        torch.randint(-1, 2, shape).to(FLOAT8[name]) for shape in ((3, 4), (4, 3), (3,), (1, 3, 5), (2, 3, 3), (2,))
-    ]
+    shapes = ((3, 4), (4, 3), (3,), (1, 3, 5), (2, 3, 3), (2,))
+    small = [torch.randint(-1, 2, shape).to(FLOAT8[name]) for shape in shapes]
 
     def compute(a: Any, b: Any, s: Any, x: Any, w: Any, bias: Any) -> list[Any]:
         return [a @ b, torch.addmm(s, a, b, beta=2), F.conv1d(x, w, bias)]
 
     with mxu.unit() as unit:
         found = compute(*small)
-    expected = compute(*(each.float() for each in small))
-    for one, other in zip(found, expected, strict=True):
-        assert one.dtype == FLOAT8[name]
-        assert torch.equal(one.float(), other.to(FLOAT8[name]).float())
+    expected = [each.to(FLOAT8[name]) for each in compute(*(each.float() for each in small))]
+    assert [each.dtype for each in found] == [FLOAT8[name]] * 3
+    equal([each.float() for each in found], [each.float() for each in expected])
     assert sum(unit.work.values()) == 3
 
 
@@ -177,15 +171,8 @@ def test_float8_as_pytorch_computes_it(name: str) -> None:
 @pytest.mark.parametrize(
     ("stride", "padding", "dilation", "groups", "beyond"),
     [
-        (1, 0, 1, 1, None),
-        (2, 1, 1, 2, None),
-        (1, 2, 2, 1, None),
-        (3, 1, 2, 4, None),
-        (3, 4, 1, 1, None),
-        (1, 0, 1, 1, 0),
-        (2, 1, 1, 2, 1),
-        (3, 1, 2, 4, 2),
-        (1, 0, 3, 1, 2),
+        *((1, 0, 1, 1, None), (2, 1, 1, 2, None), (1, 2, 2, 1, None), (3, 1, 2, 4, None), (3, 4, 1, 1, None)),
+        *((1, 0, 1, 1, 0), (2, 1, 1, 2, 1), (3, 1, 2, 4, 2), (1, 0, 3, 1, 2)),
     ],
 )
 def test_convolutions(
@@ -207,18 +194,8 @@ def test_a_step_for_each_dimension() -> None:
     _check(convolve, _integers(((2, 3, 9, 8), (4, 3, 3, 2))), count=3)
 
 
-def _random(shapes: Shapes, seed: int) -> list[Any]:
-    """Patterns of every sort."""
-    return [
-        torch.from_numpy(
-            golden.from_bits(vectors.operands("fp32", int(np.prod(shape)), seed + at)).reshape(shape).copy()
-        )
-        for at, shape in enumerate(shapes)
-    ]
-
-
-def _same_bits(found: Any, expected: np.ndarray) -> None:
-    same_bits(found.detach().numpy(), expected)
+def _random(*shape: int, seed: int) -> Any:
+    return torch.from_numpy(patterns(*shape, seed=seed).copy())
 
 
 @pytest.mark.parametrize("subnormals", ["flush", "ieee"])
@@ -226,57 +203,36 @@ def _same_bits(found: Any, expected: np.ndarray) -> None:
 def test_bits_of_products(operand: str, subnormals: str) -> None:
     """Activations are the first factor, the inner dimension is the usual one: one product of golden for each."""
     options = {"operand": operand, "subnormals": subnormals, "rows": 4}
-    a, b = _random(((5, 11), (3, 11)), 7)
+    a, b, gradient = (_random(*shape, seed=seed) for shape, seed in (((5, 11), 7), ((3, 11), 8), ((5, 3), 12)))
     weight = b.clone().requires_grad_()
     with mxu.unit(**options):
         result = F.linear(a, weight)
-        _same_bits(result, golden.matmul(a.numpy(), b.numpy().T, **options))
-        gradient = _random(((5, 3),), 12)[0]
         result.backward(gradient)
-    _same_bits(weight.grad.t(), golden.matmul(a.numpy().T, gradient.numpy(), **options))
-
-
-def _by_hand(image: np.ndarray, weight: np.ndarray, gradient: np.ndarray, **options: Any) -> list[np.ndarray]:
-    """A convolution of (N, C, H, W) by (O, C, 2, 3), strides 2 and 1, dilations 1 and 2, and both gradients."""
-    flat, beside = weight.reshape(len(weight), -1), gradient.reshape(*gradient.shape[:2], -1)
-    windows = np.lib.stride_tricks.sliding_window_view(image, (2, 5), (2, 3))[:, :, ::2, :, :, ::2]
-    patches = windows.transpose(0, 2, 3, 1, 4, 5).reshape(len(image), -1, flat.shape[1])
-    result = [golden.matmul(flat, patch.T, **options) for patch in patches]
-    of_weight = golden.matmul(np.concatenate(beside, axis=1), np.concatenate(patches), **options)
-    of_image = np.zeros_like(image)
-    rows, columns = gradient.shape[2:]
-    for of_one, each in zip(of_image, beside, strict=True):
-        entries = golden.matmul(flat.T, each, **options).reshape(*weight.shape[1:], rows, columns)
-        for i, j in np.ndindex(2, 3):
-            of_one[:, i : i + 2 * rows : 2, 2 * j : 2 * j + columns] += entries[:, i, j]
-    return [np.array(result).reshape(gradient.shape), of_weight.reshape(weight.shape), of_image]
+    of_weight = golden.matmul(a.numpy().T, gradient.numpy(), **options)
+    same([result, weight.grad.t()], [golden.matmul(a.numpy(), b.numpy().T, **options), of_weight])
 
 
 @pytest.mark.parametrize("subnormals", ["flush", "ieee"])
 def test_bits_of_convolutions(subnormals: str) -> None:
+    """By hand, products of PyTorch's patches; the gradient of the image is summed from the patches'."""
     torch.manual_seed(4)
-    options = {"subnormals": subnormals, "rows": 4}
+    options, steps = dict[str, Any](subnormals=subnormals, rows=4), {"stride": (2, 1), "dilation": (1, 2)}
     image, weight, gradient = (torch.randn(shape) for shape in ((2, 3, 6, 11), (4, 3, 2, 3), (2, 4, 3, 7)))
-    weight.requires_grad_()
-    image.requires_grad_()
+    flat, beside = weight.flatten(1).numpy(), gradient.flatten(2).numpy()
+    patches = F.unfold(image, (2, 3), **steps).numpy()
+    result = np.stack([golden.matmul(flat, each, **options) for each in patches]).reshape(gradient.shape)
+    of_weight = golden.matmul(np.concatenate(beside, 1), np.concatenate(patches, 1).T, **options)
+    of_patches = np.stack([golden.matmul(flat.T, each, **options) for each in beside])
+    of_image = F.fold(torch.from_numpy(of_patches), (6, 11), (2, 3), **steps)
     with mxu.unit(**options):
-        result = F.conv2d(image, weight, stride=(2, 1), dilation=(1, 2))
-        result.backward(gradient)
-    expected = _by_hand(image.detach().numpy(), weight.detach().numpy(), gradient.numpy(), **options)
-    for found, by_hand in zip((result, weight.grad, image.grad), expected, strict=True):
-        _same_bits(found, by_hand)
+        found = F.conv2d(image.requires_grad_(), weight.requires_grad_(), **steps)
+        gradients = torch.autograd.grad(found, [weight, image], gradient)
+    same([found, *gradients], [result, of_weight.reshape(weight.shape), of_image.numpy()])
 
 
-class _Golden:
-    """In place of the engine."""
-
-    def __init__(self) -> None:
-        self.count = 0
-
-    def products(self, a: np.ndarray, b: np.ndarray, *, threads: int, **options: Any) -> np.ndarray:
-        self.count += len(a)
-        pairs = zip(golden.from_bits(a), golden.from_bits(b), strict=True)
-        return np.array([golden.matmul(left, right, **options) for left, right in pairs])
+def _by_golden(a: np.ndarray, b: np.ndarray, *, threads: int, **options: Any) -> np.ndarray:
+    pairs = zip(golden.from_bits(a), golden.from_bits(b), strict=True)
+    return np.array([golden.matmul(left, right, **options) for left, right in pairs])
 
 
 def _models() -> dict[str, tuple[Any, Shapes]]:
@@ -299,23 +255,18 @@ def _models() -> dict[str, tuple[Any, Shapes]]:
 def test_bits_of_models(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """One product after the other by golden, forward and backward: all values and gradients are the same."""
     model, shapes = _models()[name]
-    parameters = list(model.parameters()) if isinstance(model, torch.nn.Module) else []
-    results = []
-    engine = _Golden()
+    torch.manual_seed(3)
+    inputs = [torch.randn(shape, requires_grad=True) for shape in shapes]
+    variables = [*inputs, *(model.parameters() if isinstance(model, torch.nn.Module) else ())]
+    results, products = [], Mock(side_effect=_by_golden)
     for _ in range(2):
-        torch.manual_seed(3)
-        inputs = [torch.randn(shape, requires_grad=True) for shape in shapes]
-        for each in parameters:
-            each.grad = None
         with mxu.unit(rows=8):
             found = model(*inputs)
             found = found[0] if isinstance(found, tuple) else found
-            found.square().sum().backward()
-        results.append([found, *(each.grad for each in (*inputs, *parameters))])
-        monkeypatch.setattr(numerics, "model", engine)
-    assert engine.count
-    for one, other in zip(*results, strict=True):
-        _same_bits(one, other.detach().numpy())
+            results.append([found, *torch.autograd.grad(found.square().sum(), variables)])
+        monkeypatch.setattr(numerics.model, "products", products)
+    assert products.called
+    same(results[0], [each.detach().numpy() for each in results[1]])
 
 
 def test_types_of_results() -> None:
@@ -391,3 +342,76 @@ def test_nothing_to_multiply(shapes: Shapes) -> None:
 def test_mistakes_are_errors_of_pytorch(function: Function, text: str) -> None:
     with mxu.unit(), pytest.raises(RuntimeError, match=text):
         function()
+
+
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [
+        *(((5,), (5,)), ((3, 5), (5,)), ((5,), (5, 4)), ((3, 5), (5, 4)), ((5,), (2, 5, 4)), ((2, 3, 5), (5,))),
+        *(((2, 3, 5), (5, 4)), ((7, 1, 3, 5), (2, 5, 4)), ((0, 5), (5, 4)), ((2, 0), (0, 4))),
+    ],
+)
+def test_shapes(left: tuple[int, ...], right: tuple[int, ...]) -> None:
+    torch.manual_seed(1)
+    a, b = torch.randn(left, requires_grad=True), torch.randn(right, requires_grad=True)
+    results = []
+    with mxu.unit():
+        for multiply in (mxu.matmul, torch.matmul):
+            found = multiply(a, b)
+            gradient = torch.linspace(-2, 1, found.numel()).reshape(found.shape)
+            results.append([found, *torch.autograd.grad(found, [a, b], gradient)])
+    equal(*results)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+def test_pytorch_accepts_the_operator(dtype: Any) -> None:
+    a, b = (torch.randn(shape, dtype=dtype, requires_grad=True) for shape in ((2, 3, 5), (2, 5, 4)))
+    numerics = ("fp16", "fp32", "default", "flush", 4, 1)
+    found = torch.library.opcheck(torch.ops.openmxu.products.default, (a, b, *numerics))
+    assert set(found.values()) == {"SUCCESS"}
+
+
+def test_compiled_and_exported() -> None:
+    a, b = torch.randn(3, 5, requires_grad=True), torch.randn(5, 4, requires_grad=True)
+    multiply = partial(mxu.matmul, operand="fp8_e4m3")
+    compiled = torch.compile(multiply, fullgraph=True, backend="aot_eager")
+    found, expected = compiled(a, b), multiply(a, b)
+    equal(found, expected)
+    equal(torch.autograd.grad(found.sum(), a), torch.autograd.grad(expected.sum(), a))
+
+    class Layer(torch.nn.Module):
+        def forward(self, x: Any, y: Any) -> Any:
+            return mxu.matmul(x, y)
+
+    program = torch.export.export(Layer(), (a, b))
+    assert "openmxu.products" in str(program.graph)
+    assert torch.equal(program.module()(a, b), mxu.matmul(a, b))
+
+
+@pytest.mark.parametrize("dimensions", [(0, 0), (1, None), (None, 1)])
+def test_vmap(dimensions: tuple[int | None, int | None]) -> None:
+    a, b = (torch.randn((3, 3, 3, 3) if dimension is not None else (3, 3, 3)) for dimension in dimensions)
+    found = torch.vmap(mxu.matmul, in_dims=dimensions)(a, b)
+    left, right = ([each] * 3 if at is None else each.unbind(at) for each, at in zip((a, b), dimensions, strict=True))
+    equal(found.unbind(), tuple(map(mxu.matmul, left, right)))
+
+
+def test_vmap_of_nothing() -> None:
+    assert torch.vmap(lambda a: mxu.matmul(a, torch.ones(4, 5)))(torch.ones(3, 0, 4)).shape == (3, 0, 5)
+
+
+def test_second_derivatives() -> None:
+    a, b = (torch.randint(-3, 4, (3, 3)).float().requires_grad_() for _ in range(2))
+    found = []
+    for multiply in (partial(mxu.matmul, operand="fp32"), torch.matmul):
+        (gradient,) = torch.autograd.grad(multiply(a, b).square().sum(), a, create_graph=True)
+        found.append(torch.autograd.grad(gradient.square().sum(), [a, b]))
+    equal(*found)
+
+
+def test_without_a_context_and_within() -> None:
+    """Its arguments decide, not the context's."""
+    a = torch.tensor([[1 + 2**-9]])
+    with mxu.unit(operand="bf16"):
+        assert mxu.matmul(a, a.T, operand="fp32").item() > 1
+    assert mxu.matmul(a, a.T).item() == 1
