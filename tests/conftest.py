@@ -145,6 +145,12 @@ def browser() -> Iterator[Any]:
         opened.close()
 
 
+@pytest.fixture(params=["flush", "ieee"])
+def mode(request: pytest.FixtureRequest) -> str:
+    """Subnormal numbers as the unit takes them: each in turn."""
+    return str(request.param)
+
+
 slow = partial(pytest.param, marks=pytest.mark.slow)
 """A case for `make slow`, beside others for `make test`."""
 

@@ -7,9 +7,7 @@ of 2 V makes half of the charge of L pF 2·L pJ.
 LOAD = 0.01
 """pF of each input pin."""
 
-NOTHING = 'internal_power() { rise_power(scalar) { values("0"); } fall_power(scalar) { values("0"); } }'
-
-_HEAD = """
+HEAD = """
   delay_model : table_lookup; time_unit : "1ns"; voltage_unit : "1V"; capacitive_load_unit(1, pf); nom_voltage : 2.0;
   input_threshold_pct_rise : 50; input_threshold_pct_fall : 50; output_threshold_pct_rise : 50;
   output_threshold_pct_fall : 50; slew_lower_threshold_pct_rise : 20; slew_lower_threshold_pct_fall : 20;
@@ -31,13 +29,9 @@ def table(kind: str, start: float, slope: float, template: str = "both") -> str:
 
 
 def _arc(pin: str, sense: str, kind: str = "combinational", *, slow: float = 1.0) -> str:
-    tables = [
-        table("cell_rise", slow * 0.1, slow * 10),
-        table("cell_fall", slow * 0.05, slow * 5),
-        table("rise_transition", 0.1, 10),
-        table("fall_transition", 0.05, 5),
-    ]
-    return f'timing() {{ related_pin : "{pin}"; timing_sense : {sense}; timing_type : {kind}; {" ".join(tables)} }}'
+    delays = table("cell_rise", slow * 0.1, slow * 10) + table("cell_fall", slow * 0.05, slow * 5)
+    slews = table("rise_transition", 0.1, 10) + table("fall_transition", 0.05, 5)
+    return f'timing() {{ related_pin : "{pin}"; timing_sense : {sense}; timing_type : {kind}; {delays} {slews} }}'
 
 
 def _power(pin: str, rise: float, fall: float, more: str = "") -> str:
@@ -47,7 +41,6 @@ def _power(pin: str, rise: float, fall: float, more: str = "") -> str:
 
 
 def cell(name: str, area: float, body: str) -> str:
-    """A cell."""
     return f"cell({name}) {{ area : {area}; {body} }}\n"
 
 
@@ -65,15 +58,9 @@ def gate(name: str, area: float, pins: str, function: str, sense: str = "negativ
 def flip_flop(name: str = "DFF") -> str:
     """One that takes 0.02 pJ for each edge of its clock, twice that for a rising one with another bit to store."""
     clock = _power("", 0.02, 0.02) + _power("", 0.04, 0.02, 'when : "(D * !Q) + (!D * Q)";')
+    stored = 'ff(IQ, IQN) { clocked_on : "C"; next_state : "D"; }' + _input("C", f"clock : true; {clock}") + _input("D")
     output = _arc("C", "non_unate", "rising_edge") + _power("C", 0.01, 0.005)
-    return cell(
-        name,
-        6,
-        'ff(IQ, IQN) { clocked_on : "C"; next_state : "D"; }'
-        + _input("C", f"clock : true; {clock}")
-        + _input("D")
-        + f'pin(Q) {{ direction : output; function : "IQ"; {output} }}',
-    )
+    return cell(name, 6, stored + f'pin(Q) {{ direction : output; function : "IQ"; {output} }}')
 
 
 def with_reset() -> str:
@@ -91,11 +78,5 @@ GATES = (
 )
 
 
-def text(cells: str = GATES + flip_flop(), head: str = _HEAD, name: str = "round") -> str:
-    """A library."""
-    return f"library({name}) {{ {head} {cells} }}"
-
-
-def library(cells: str = GATES + flip_flop(), head: str = _HEAD, name: str = "round") -> bytes:
-    """The same as bytes."""
-    return text(cells, head, name).encode()
+def library(cells: str = GATES + flip_flop(), head: str = HEAD, name: str = "round") -> bytes:
+    return f"library({name}) {{ {head} {cells} }}".encode()

@@ -23,21 +23,13 @@ HALF = 2.0 * LOAD
 
 def netlist(ports: str, *cells: tuple[Any, ...]) -> TimedNetlist:
     """Ports as in ``a:2 clk:3 > y:4``, and cells as (kind, nets of pins in the order of their names)."""
-    inputs, outputs = ports.split(">")
     pins = {"INV": "AY", "DFF": "CDQ", "DFFR": "CDRQ"}
+    sides = zip(("input", "output"), ports.split(">"), strict=True)
+    named = [(direction, *port.split(":")) for direction, side in sides for port in side.split()]
+    connected = [dict(zip(pins.get(kind, "ABY"), ([net] for net in nets), strict=False)) for kind, *nets in cells]
     module = {
-        "ports": {
-            name: {"direction": direction, "bits": [int(bit)]}
-            for direction, side in (("input", inputs), ("output", outputs))
-            for name, bit in (port.split(":") for port in side.split())
-        },
-        "cells": {
-            f"u{number}": {
-                "type": kind,
-                "connections": {pin: [net] for pin, net in zip(pins.get(kind, "ABY"), nets, strict=False)},
-            }
-            for number, (kind, *nets) in enumerate(cells)
-        },
+        "ports": {name: {"direction": direction, "bits": [int(bit)]} for direction, name, bit in named},
+        "cells": {f"u{at}": {"type": cells[at][0], "connections": nets} for at, nets in enumerate(connected)},
     }
     return read_timed(json.dumps({"modules": {"top": module}}), "top", CELLS)
 
@@ -74,10 +66,7 @@ def test_delays_follow_loads() -> None:
 
 
 def hazard(pairs: int) -> TimedNetlist:
-    """A and its inverse, late by an odd number of inverters, into an AND of 0.45 ns to rise and 0.225 to fall.
-
-    The AND's own load is none. Each inverter between takes 0.2 ns to rise and 0.1 to fall with one pin to drive.
-    """
+    """A and its inverse, late by an odd number of inverters (0.2 and 0.1 ns each), into an AND of 0.45 and 0.225 ns."""
     chain = [("INV", 2 if not number else 2 + number, 3 + number) for number in range(2 * pairs + 1)]
     return netlist(f"a:2 > y:{99}", *chain, ("AND2", 2, 3 + 2 * pairs, 99))
 

@@ -19,16 +19,9 @@ from openmxu.area.pages.schema import read_report
 from openmxu.area.run.energy import OPERANDS, Energy, planned
 from openmxu.area.run.job import execute
 from openmxu.area.run.measure import Result, measure
+from openmxu.area.subject import points
 from openmxu.area.subject.given import Given, read_given
-from openmxu.area.subject.points import (
-    ADDER,
-    CONVERTER,
-    MULTIPLIER,
-    MULTIPLIER_TO_FP32,
-    PROCESSING_ELEMENT,
-    PRODUCT,
-    point,
-)
+from openmxu.area.subject.points import ADDER, CONVERTER, MULTIPLIER, PROCESSING_ELEMENT, point
 from openmxu.area.target.liberty import parse_library
 from openmxu.area.target.targets import choose_targets
 from openmxu.cli.frame import main
@@ -49,7 +42,6 @@ from .library import GATES, LOAD, flip_flop, library, with_reset
 pytestmark = needs_compiler
 
 LIBRARY = parse_library(library(), "round.lib")
-CONSTANT = "1'b"
 [TARGET] = choose_targets([], [LIBRARY], ["area"])
 
 
@@ -139,8 +131,8 @@ def test_several_terms_play_the_same_matrices() -> None:
 def layer_file(path: Path, **arrays: object) -> Path:
     """A file of a layer: 5 samples of 200 numbers, 7 outputs."""
     rng = np.random.default_rng(8)
-    found = {"activations": rng.standard_normal((5, 200)), "weights": rng.standard_normal((200, 7))}
-    np.savez(path, **(found | arrays))
+    made = {"activations": rng.standard_normal((5, 200)), "weights": rng.standard_normal((200, 7))}
+    np.savez(path, **(made | arrays))
     return path
 
 
@@ -150,8 +142,8 @@ def test_a_layer_of_a_users_own(tmp_path: Path) -> None:
     activations, weights = layer(np.random.default_rng(1), 40, 6)
     assert (activations.shape, weights.shape) == ((40, 6, 128), (40, 3, 128))
     for given, columns in zip(activations, weights, strict=True):
-        first = next(number for number in range(5) if (layer.activations[number, :128] == given[0]).all())
-        assert (given == layer.activations[[(first + beat) % 5 for beat in range(6)], :128]).all()
+        [first] = np.flatnonzero((layer.activations[:, :128] == given[0]).all(axis=1))
+        assert (given == layer.activations[(first + np.arange(6)) % 5, :128]).all()
         assert all(any((column == layer.weights[:128, each]).all() for each in range(7)) for column in columns)
     element = result(PROCESSING_ELEMENT, "fp8_e4m3")
     found = measure_one(element, "layer", layer=layer)
@@ -188,12 +180,11 @@ def test_what_is_no_layer(
 @pytest.mark.parametrize(
     ("part", "terms"),
     [
-        *((part, 1) for part in (MULTIPLIER, MULTIPLIER_TO_FP32, ADDER, CONVERTER, PROCESSING_ELEMENT)),
+        *((part, 1) for part in (MULTIPLIER, points.MULTIPLIER_TO_FP32, ADDER, CONVERTER, PROCESSING_ELEMENT)),
         *(slow(PROCESSING_ELEMENT, terms) for terms in TERMS if terms > 1),
     ],
 )
 def test_a_wrong_bit_gives_no_figure(part: str, terms: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A gate of another kind in the netlist."""
     made = result(part, "fp8_e5m2", terms=terms)
     netlist = netlist_of(made)
     kinds = {each.cell.name: each.cell for each in netlist.instances}
@@ -202,18 +193,14 @@ def test_a_wrong_bit_gives_no_figure(part: str, terms: int, monkeypatch: pytest.
         changed.cell = kinds["NOR2"]
     monkeypatch.setattr(meter, "netlist_of", lambda *_: netlist)
     monkeypatch.setattr(meter, "SEEDS", 3)  # nothing that is kept fits
-    assert re.fullmatch(
-        r"o\w* differs from the golden model's in \d+ cycles, first \d+", measure_one(made, "normal").error
-    )
+    pattern = r"o\w* differs from the golden model's in \d+ cycles, first \d+"
+    assert re.fullmatch(pattern, measure_one(made, "normal").error)
 
 
 @pytest.mark.parametrize("name", [slow("bf16"), slow("tf32"), "fp8_e4m3"])
 @pytest.mark.parametrize("terms", TERMS)
 def test_stretches_are_pieces_of_tiles(name: str, terms: int) -> None:
-    """Of one tile, played whole: what the counted beats of a stretch have is what a column of 128 rows would have.
-
-    The column is followed by hand here: weights from above, one a beat, into each row's shadow, and swaps.
-    """
+    """The counted beats of a stretch have what a column of 128 rows would have, which is followed by hand here."""
     rng = np.random.default_rng(5)
     before, first = 3 + 2 * terms, {1: 63, 2: 62, 4: 60, 8: 56}[terms]
     activations, weights = (
@@ -245,16 +232,12 @@ def test_delays_are_those_of_opensta(tmp_path: Path) -> None:
     """Of each arc of a multiplier, by OpenSTA's own tables and slews."""
     netlist = netlist_of(result(MULTIPLIER, "bf16"))
     (tmp_path / "library.lib").write_bytes(LIBRARY.text)
-    ports = {
-        f"n{net}": direction
-        for direction, nets in (("input", netlist.inputs), ("output", netlist.outputs))
-        for bits in nets.values()
-        for net in bits
-    }
-    lines = [f"module top({', '.join(ports)});", *(f"{direction} {port};" for port, direction in ports.items())]
+    sides = ("input", netlist.inputs), ("output", netlist.outputs)
+    ports = [f"{direction} n{net}" for direction, nets in sides for bits in nets.values() for net in bits]
+    lines = [f"module top({', '.join(ports)});", "supply0 n0; supply1 n1;"]
     for number, each in enumerate(netlist.instances):
         pins = [*zip(each.cell.inputs, each.inputs, strict=True), *zip(each.cell.outputs, each.outputs, strict=True)]
-        nets = [f".{pin.name}({'n' if net > 1 else CONSTANT}{net})" for pin, net in pins]
+        nets = [f".{pin.name}(n{net})" for pin, net in pins]
         lines.append(f"{each.cell.name} u{number} ({', '.join(nets)});")
     (tmp_path / "top.v").write_text("\n".join([*lines, "endmodule", ""]))
     (tmp_path / "script.tcl").write_text(
@@ -262,10 +245,9 @@ def test_delays_are_those_of_opensta(tmp_path: Path) -> None:
     )
     process.run(["sta", "-no_splash", "-exit", "script.tcl"], what="OpenSTA", limit=100, directory=tmp_path)
     ratios = []
-    for part in (tmp_path / "found.sdf").read_text().split("(CELLTYPE ")[1:]:
-        name = re.search(r"\(INSTANCE u(\d+)\)", part)
-        each = netlist.instances[int(name[1])] if name else None
-        for arc in re.finditer(r"\(IOPATH (\w+) (\w+) \(([^)]*)\) \(([^)]*)\)\)", part) if each else ():
+    for part in (tmp_path / "found.sdf").read_text().split("(INSTANCE u")[1:]:
+        each = netlist.instances[int(part.partition(")")[0])]
+        for arc in re.finditer(r"\(IOPATH (\w+) (\w+) \(([^)]*)\) \(([^)]*)\)\)", part):
             pin = [pin.name for pin in each.cell.inputs].index(arc[1])
             for edge, text in ((1, arc[3]), (0, arc[4])):
                 ours = max(delay for pair in each.delays[0][pin] if not math.isnan(delay := pair[edge]))
@@ -286,16 +268,12 @@ def test_what_is_measured() -> None:
     assert planned([four]) == [(four, operands) for operands in OPERANDS]
     four = replace(four, point=replace(four.point, scope="area"))  # as in a full report
     assert planned([four]) == [(four, "normal")]
-    other = point(PRODUCT, BF16)
+    other = point(points.PRODUCT, BF16)
     assert planned([measure(other, other.rtlil(), TARGET, execute)]) == []
     ieee = point(ADDER, FP32, subnormals="ieee")
     assert planned([measure(ieee, ieee.rtlil(), TARGET, execute)]) == []
-    own = given()
-    assert planned([other_result := result(ADDER, "fp8_e5m2"), own]) == [
-        (other_result, "normal"),
-        (other_result, "random"),
-        (own, "random"),
-    ]
+    adder, own = result(ADDER, "fp8_e5m2"), given()
+    assert planned([adder, own]) == [(adder, "normal"), (adder, "random"), (own, "random")]
 
 
 COUNTER = """
@@ -308,7 +286,6 @@ endmodule
 
 
 def given(text: str = COUNTER, top: str = "counter") -> Result:
-    """A design of a user's own, mapped."""
     with process.workspace() as work:
         (work / "design.v").write_text(text)
         [made], unread = read_given([Given((work / "design.v",), top)], 100, lambda line: None)
@@ -327,10 +304,9 @@ def test_a_design_of_ones_own() -> None:
     netlist = netlist_of(made)
     assert netlist.held == {"arst_n": 1}
     load = workloads.random_workload(netlist, cycles=100, seed=1)
-    steps = load.inputs["step"] @ (1 << np.arange(4))
-    sums = np.concatenate([[0], np.cumsum(steps)[:-1]]) % 256
+    sums = np.concatenate([[0], np.cumsum(load.inputs["step"] @ (1 << np.arange(4)))[:-1]]) % 256
     assert (load.outputs["sum"] @ (1 << np.arange(8)) == sums).all()
-    assert (load.outputs["odd"][:, 0] == [bin(each).count("1") % 2 for each in sums]).all()
+    assert (load.outputs["odd"][:, 0] == np.bitwise_count(sums) % 2).all()
     assert load.counted.sum() == 100
 
 
@@ -384,13 +360,9 @@ def test_page() -> None:
     assert "| round | area | 10.0 ± 1.0% | 200 | 1.50 | 4.00 |" in text
     assert "| round | area | processing element bf16 | 10.00 | 1.0% | 2.00 | 2.00 | 6.00 | 5.00 |" in text
     assert "| round | area | bf16 | 10.00 | - | - | - | 2.00 |" in text
-    delays = [each.result.delay for each in (energies[0], energies[3])]
-    shares = " | ".join(f"{passes * 10 / 40:.2f}" for passes in (3, 6, 9))
-    times = ["-"] * 3
-    if all(delays):
-        areas = [each.result.area.area * each.result.delay for each in (energies[0], energies[3])]
-        times = [f"{passes * areas[0] / areas[1]:.2f}" for passes in (3, 6, 9)]
-    assert f"| round | one stage, area | {' | '.join(times)} | {shares} |" in text
+    few, many = (each.result.area.area * (each.result.delay or 0) for each in (energies[0], energies[3]))
+    times = [f"{passes * few / many:.2f}" if few and many else "-" for passes in (3, 6, 9)]
+    assert f"| round | one stage, area | {' | '.join(times)} | 0.75 | 1.50 | 2.25 |" in text
     assert "1,024 cycles each; ± is their standard deviation, at most 1.0% in 6 figures" in text
     assert "| multiplier | round | area | 5.00 | 20.00 | 4.00 |" in text
     assert "| multiplier | Horowitz, ISSCC 2014, 45 nm | - | 1.1 | 3.7 | 3.36 |" in text
@@ -416,10 +388,8 @@ def test_page_of_several_terms(tmp_path: Path) -> None:
 def test_page_of_a_design_of_ones_own() -> None:
     """It stands beside ours, and random inputs are in no other table."""
     own, ours = given(), result(ADDER, "fp8_e5m2")
-    energies = [
-        Energy(own, "random", 1024, 3, 1.0, 2.0, 3.0, 5.0, 0.01),
-        Energy(ours, "random", 1024, 3, 0.0, 0.0, 7.0, 5.0, 0.01),
-    ]
+    energies = [Energy(own, "random", 1024, 3, 1.0, 2.0, 3.0, 5.0, 0.01)]
+    energies += [Energy(ours, "random", 1024, 3, 0.0, 0.0, 7.0, 5.0, 0.01)]
     text = to_markdown(Report("Yosys 1", [own, ours], energies=energies))
     assert "| reset | area | counter | 6.00 | 1.0% | 1.00 | 2.00 | 3.00 | 5.00 |" in text
     assert "| round | area | adder fp8_e5m2 | 7.00 |" in text
@@ -442,9 +412,8 @@ def test_command_line(tmp_path: Path, area: Callable[..., tuple[int, str, str]])
 
 def test_without_a_library(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["area", "--energy", "--target", "generic", "-o", str(tmp_path / "report")]) == 2
-    assert capsys.readouterr().err == (
-        "openmxu area: --energy needs a cell library that has energies: --liberty FILE\n"
-    )
+    said = "openmxu area: --energy needs a cell library that has energies: --liberty FILE\n"
+    assert capsys.readouterr().err == said
     assert not (tmp_path / "report").exists()
 
 

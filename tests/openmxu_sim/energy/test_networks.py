@@ -32,15 +32,9 @@ def test_of_measured_parts(terms: int) -> None:
     given = costs(Numerics("fp8_e4m3", rows=2, terms=terms))
     [found] = with_energies([given], parse_library(library(), "round.lib"), told.append)
     elements = {1: 6, 2: 3}[terms]
-    element, idle, adder, converter = (
-        measure_one(result(part, name, terms=terms if part == PROCESSING_ELEMENT else 1), operands)
-        for part, name, operands in (
-            (PROCESSING_ELEMENT, "fp8_e4m3", "normal"),
-            (PROCESSING_ELEMENT, "fp8_e4m3", "idle"),
-            (ADDER, "fp32", "normal"),
-            (CONVERTER, "fp8_e4m3", "normal"),
-        )
-    )
+    element = measure_one(result(PROCESSING_ELEMENT, "fp8_e4m3", terms=terms), "normal")
+    idle = measure_one(element.result, "idle")
+    adder, converter = (measure_one(result(*part), "normal") for part in ((ADDER, "fp32"), (CONVERTER, "fp8_e4m3")))
     bits, counted = sum(register_bits(found.config)), element.result.area
     assert counted is not None
     a_bit = (element.clock + element.flip_flops) / counted.flip_flops

@@ -1,45 +1,31 @@
-"""A second opinion on energies, OpenSTA's, and who is right: three cells by hand, from the Liberty text.
+"""A second opinion on energies, OpenSTA's, of three cells by hand; test_events has ours, of the same Liberty text.
 
 OpenSTA 2.0.17 reads no activity of a simulation, but that of input ports, from which it derives those of pins. So the
 circuit is a chain: an inverter, a NAND whose other input stays high, a flip-flop, all of which change once a cycle.
 """
 
-import os
 import re
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from openmxu.area.target.liberty import read_library
+from openmxu.area.target.liberty import Library
 from openmxu.runtime import process
 from openmxu_sim.energy.cells import read_cells
-from openmxu_sim.energy.events import Player
 
 from ...conftest import needs_compiler
 from .conftest import needs_sta
-from .library import LOAD, text
-from .test_events import netlist
+from .library import HEAD, LOAD, library
 
 pytestmark = needs_compiler
 
 CONDITIONS = "operating_conditions(typ) { process : 1; temperature : 25; voltage : 2.0; }"
 """Without which OpenSTA has no energies."""
 
-CHARGE = 2 * LOAD
-"""Half of the load of a pin times the square of the supply, in pJ."""
 
-
-def played() -> np.ndarray:
-    """Energies in pJ of clock, flip-flops and gates of the chain, by cycle; its input changes in each."""
-    made = netlist("clk:2 a:3 b:4 > q:7", ("INV", 3, 5), ("NAND2", 5, 4, 6), ("DFF", 2, 6, 7))
-    changing = np.arange(40, dtype=np.uint8)[:, None] % 2
-    return Player(made).play({"a": changing, "b": np.ones_like(changing)}).energies[8:]
-
-
-def estimated(library: str, verilog: str, folder: Path, more: str = "") -> dict[str, tuple[float, float]]:
+def estimated(cells: bytes, verilog: str, folder: Path, more: str = "") -> dict[str, tuple[float, float]]:
     """What OpenSTA says of instances, in pJ a cycle: within, and of what they drive. Input a changes once a cycle."""
-    (folder / "library.lib").write_text(library)
+    (folder / "library.lib").write_bytes(cells)
     (folder / "top.v").write_text(verilog)
     clock = "[get_ports clk]" if "clk" in verilog else ""
     names = " ".join(re.findall(r" (u\d) ", verilog))
@@ -59,32 +45,17 @@ def estimated(library: str, verilog: str, folder: Path, more: str = "") -> dict[
     return {name: (within * 1e12 * 10e-9, driven * 1e12 * 10e-9) for name, (within, driven) in watts.items()}
 
 
-def test_three_cells_by_hand() -> None:
-    """From the text: a gate's output takes 0.003 to rise and 0.001 to fall, an input 0.0005; half of a load 0.02.
-
-    The flip-flop's clock takes 0.04 at an edge that stores another bit, and 0.02 at the other; its output 0.01 to rise
-    and 0.005 to fall, and drives nothing.
-    """
-    clock, flip_flops, logic = played().mean(axis=0)
-    gate = (0.003 + 0.001) / 2 + 0.0005 + CHARGE
-    assert logic == pytest.approx(2 * gate + CHARGE)  # that of the net before the first gate, too
-    assert clock == pytest.approx(0.04 + 0.02 + 2 * CHARGE)
-    assert flip_flops == pytest.approx((0.01 + 0.005) / 2)
-
-
 @needs_sta
 def test_opensta_on_three_cells(tmp_path: Path) -> None:
     """Loads are ours. Of what cells take within it adds up both edges of an output, of which each change is one."""
-    library = text().replace(
-        "nom_voltage : 2.0;", f"nom_voltage : 2.0; {CONDITIONS} default_operating_conditions : typ;"
-    )
+    head = HEAD + CONDITIONS + " default_operating_conditions : typ;"
     verilog = (
         "module top(clk, a, b, q); input clk; input a; input b; output q; wire n, d;\n"
         "INV u0 (.A(a), .Y(n)); NAND2 u1 (.A(n), .B(b), .Y(d)); DFF u2 (.C(clk), .D(d), .Q(q)); endmodule\n"
     )
-    found = estimated(library, verilog, tmp_path)
+    found = estimated(library(head=head), verilog, tmp_path)
     for gate in ("u0", "u1"):
-        assert found[gate] == pytest.approx((0.003 + 0.001 + 0.0005, CHARGE), rel=1e-5)
+        assert found[gate] == pytest.approx((0.003 + 0.001 + 0.0005, 2.0**2 * LOAD / 2), rel=1e-5)
     # Its clock: both edges of both groups at each of two edges, the second group as often as D and Q differ by chance.
     differ = 2 * 0.25 - 0.25**2
     assert found["u2"][0] == pytest.approx(2 * (0.04 + differ * 0.06) + 0.01 + 0.005, rel=1e-5)
@@ -94,7 +65,7 @@ def test_opensta_on_three_cells(tmp_path: Path) -> None:
 @needs_sta
 def test_opensta_needs_operating_conditions(tmp_path: Path) -> None:
     """SkyWater's library names its conditions before it has them; OpenSTA finds none then, and no energies."""
-    named = text().replace("nom_voltage", f"default_operating_conditions : typ; {CONDITIONS} nom_voltage")
+    named = library(head=f"default_operating_conditions : typ; {CONDITIONS} {HEAD}")
     verilog = "module top(a, y); input a; output y; INV u0 (.A(a), .Y(y)); endmodule\n"
     assert estimated(named, verilog, tmp_path)["u0"][0] == 0
     found = estimated(named, verilog, tmp_path, "set_operating_conditions typ")
@@ -102,26 +73,18 @@ def test_opensta_needs_operating_conditions(tmp_path: Path) -> None:
 
 
 @needs_sta
-@pytest.mark.parametrize("path", os.environ.get("OPENMXU_LIBERTY", "").split(os.pathsep))
-def test_real_libraries(path: str, tmp_path: Path) -> None:
-    """Of an inverter and a NAND: within, OpenSTA has both edges of an output at each change, by the tables we read.
-
-    Of an input it takes the mean of both edges, which is right.
-    """
-    if not path:
-        pytest.skip("the variable OPENMXU_LIBERTY names no cell library")
-    library = read_library(Path(path))
-    cells = read_cells(library)
+def test_real_libraries(real_library: Library, tmp_path: Path) -> None:
+    """Within, OpenSTA has both edges of an output at each change, by our tables, and the mean of both of an input."""
+    cells = read_cells(real_library)
     inverter, nand = (next(each for each in cells.cells if each.endswith(end)) for end in ("inv_1", "nand2_1"))
-    content = library.text.decode("latin-1")
-    conditions = re.search(r"\boperating_conditions ?\(\"?([\w.]+)\"?\)", content)
+    conditions = re.search(rb"\boperating_conditions ?\(\"?([\w.]+)\"?\)", real_library.text)
     assert conditions is not None
     for name, pins in ((inverter, ".A(a)"), (nand, ".A(a), .B(b)")):
         verilog = (
             "module top(a, b, y); input a; input b; output y; wire n;\n"
             f"{name} u0 ({pins}, .Y(n)); {inverter} u1 (.A(n), .Y(y)); endmodule\n"
         )
-        found = estimated(content, verilog, tmp_path, f"set_operating_conditions {conditions[1]}")
+        found = estimated(real_library.text, verilog, tmp_path, f"set_operating_conditions {conditions[1].decode()}")
         within, driven = found["u0"]
         load = driven / (0.5 * cells.supply**2 * cells.picofarads)  # the pin, and the library's wire
         cell = cells.cells[name]

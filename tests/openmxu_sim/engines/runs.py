@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -23,15 +24,9 @@ def operands(config: MxuConfig, m: int, k: int, n: int, seed: int = 1) -> tuple[
 
 
 def product(config: MxuConfig, a: np.ndarray, b: np.ndarray, precision: str = "default") -> np.ndarray:
-    """The golden model's bits."""
-    result = golden.matmul(
-        *(golden.from_bits(bits, config.source.name) for bits in (a, b)),
-        rows=config.rows,
-        precision=precision,
-        subnormals=config.subnormals,
-        operand=config.operand.name,
-        result=config.result.name,
-    )
+    left, right = (golden.from_bits(bits, config.source.name) for bits in (a, b))
+    options: dict[str, Any] = {"rows": config.rows, "precision": precision, "subnormals": config.subnormals}
+    result = golden.matmul(left, right, **options, operand=config.operand.name, result=config.result.name)
     return golden.to_bits(result) >> np.uint32(32 - config.result.width)
 
 
@@ -65,7 +60,6 @@ def check(
 
 
 def same_runs(run: Run, other: Run) -> None:
-    """Compare all beats, cycles and counters."""
     same_bits(run.beats, other.beats)
     assert (run.cycles, run.counters) == (other.cycles, other.counters)
 

@@ -32,11 +32,6 @@ from .runs import changing, check, hanging, hide_compilers, operands, product, p
 pytestmark = needs_compiler
 
 
-def name(config: MxuConfig) -> str:
-    """A short name of a unit."""
-    return f"{config.rows}x{config.columns}_{config.operand}_{config.subnormals}_s{config.stages}_d{config.depth}"
-
-
 SMALL = MxuConfig(rows=2, columns=2)
 UNITS = [
     MxuConfig(rows=1, columns=1, depth=2),
@@ -51,7 +46,7 @@ UNITS = [
 ]
 
 
-@pytest.mark.parametrize("config", UNITS, ids=name)
+@pytest.mark.parametrize("config", UNITS, ids=str)
 def test_bits_and_cycles_of_any_unit(config: MxuConfig) -> None:
     m, k, n = 2 * config.depth + 3 if config.depth < 32 else 21, 2 * config.rows + 1, config.columns + 2
     for stalls in (None, Stalls(1), Stalls(2)):
@@ -126,7 +121,7 @@ def test_full_size() -> None:
 
 def test_progress_and_interruption() -> None:
     config = MxuConfig(rows=32, columns=32)
-    a, b = (np.ones((size, size), dtype=np.uint32) for size in (1024, 1024))
+    ones = np.ones((1024, 1024), np.uint32)
     told: list[int] = []
 
     def tell(done: int, total: int) -> None:
@@ -136,7 +131,7 @@ def test_progress_and_interruption() -> None:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        compiled.run(stimulus(config, a, b), progress=tell)
+        compiled.run(stimulus(config, ones, ones), progress=tell)
     assert told == sorted(told)
     assert told[-1] < 1024 * 32
 
@@ -177,7 +172,7 @@ def build(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Build:
         ('[ "$1" = --version ]', "CC failed: exit code 1"),
         ("exit 0", "CC failed: exit code 0"),
         (
-            'for each; do [ "$last" = -o ] && echo nonsense > "$each"; last="$each"; done',
+            'for each; do [ "$l" = -o ] && echo no > "$each"; l=$each; done',
             "made code that does not work: .*: file too short",
         ),
     ],
@@ -264,12 +259,11 @@ def test_hardware_that_differs_from_the_definition_is_simulated(
 ) -> None:
     """Somebody may be working on it: the compiler is not to blame."""
     monkeypatch.setattr("openmxu_sim.engines.known_answer._answer", lambda config, asked: np.zeros((3, 2), np.uint32))
-    (tmp_path / "plugin").mkdir()
-    (tmp_path / "plugin" / "sitecustomize.py").write_text(
+    (tmp_path / "sitecustomize.py").write_text(
         "import numpy, openmxu_sim.engines.known_answer as it\n"
         "it._answer = lambda config, asked: numpy.zeros((3, 2), numpy.uint32)\n"
     )
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "plugin"), prepend=os.pathsep)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
     hardware_differs.cache_clear()
     try:
         build("")
@@ -304,15 +298,13 @@ sys.exit(pytest.main(["-q", "-p", "no:cacheprovider", "-n", "0", {__file__!r}, "
         slow(MxuConfig(rows=4, columns=1, stages=7, depth=8, subnormals="ieee", status=True, result=BF16)),
         slow(MxuConfig(rows=3, columns=4, stages=3, depth=256, status=True)),
     ],
-    ids=name,
+    ids=str,
 )
 def test_hundreds_of_shapes(config: MxuConfig) -> None:
     """Below and above the shortest tile without a bubble: golden bits, the formula's cycles, and counters to match."""
     generator = np.random.default_rng(9)
     for _ in range(80):
-        tall = int(generator.choice([config.shortest_tile, 3 * config.shortest_tile]))
-        m, k, n = (
-            int(generator.integers(1, most, endpoint=True)) for most in (tall, 3 * config.rows, 3 * config.columns)
-        )
+        most = [config.shortest_tile * generator.choice([1, 3]), 3 * config.rows, 3 * config.columns]
+        m, k, n = generator.integers(1, most, endpoint=True).tolist()
         precision, seed = str(generator.choice(list(PASSES))), int(generator.integers(1 << 30))
         check(compiled.run, config, m, k, n, precision=precision, seed=seed)

@@ -4,6 +4,7 @@ import io
 import re
 from collections import defaultdict
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from openmxu.spec.config import MxuConfig
 from openmxu.spec.formats import BF16, FP32, FloatFormat
 from openmxu_sim.engines import compiled, pysim
 from openmxu_sim.engines.compiled.trace import Window
-from openmxu_sim.operands.stimulus import Stalls, Stimulus, stimulus
+from openmxu_sim.operands.stimulus import Stalls, stimulus
 
 from ...conftest import needs_compiler, slow
 from .runs import operands
@@ -26,27 +27,27 @@ Levels = dict[str, tuple[list[int], list[int]]]
 def read(path: Path) -> Levels:
     """Signals by name: when they change, and to what."""
     scope: list[str] = []
-    names: dict[str, list[str]] = defaultdict(list)
-    times: dict[str, list[int]] = defaultdict(list)
-    values: dict[str, list[int]] = defaultdict(list)
+    codes: dict[str, str] = {}
+    changes: Levels = defaultdict(lambda: ([], []))
     now = 0
     # Amaranth calls signals without a name $1, $2 and so on, which this reader does not take for names.
     content = re.sub(rb"(\$var \w+ \d+ \S+ )\$", rb"\1_", path.read_bytes())
     for token in tokenize(io.BytesIO(content)):
+        data: Any = token.data
         match token.kind:
             case TokenKind.SCOPE:
-                scope.append(token.scope.ident)
+                scope.append(data.ident)
             case TokenKind.UPSCOPE:
                 scope.pop()
             case TokenKind.VAR:
-                names[token.var.id_code].append(".".join([*scope, token.var.ref_str]))
+                codes[".".join([*scope, data.ref_str])] = data.id_code
             case TokenKind.CHANGE_TIME:
-                now = token.time_change
+                now = data
             case TokenKind.CHANGE_SCALAR | TokenKind.CHANGE_VECTOR:
-                change = token.data
-                times[change.id_code].append(now)
-                values[change.id_code].append(int(change.value))
-    return {name: (times[code], values[code]) for code, several in names.items() for name in several}
+                times, values = changes[data.id_code]
+                times.append(now)
+                values.append(int(data.value))
+    return {name: changes[code] for name, code in codes.items()}
 
 
 def at(levels: Levels, name: str, times: np.ndarray) -> list[int]:
@@ -56,14 +57,8 @@ def at(levels: Levels, name: str, times: np.ndarray) -> list[int]:
 
 
 def rising(levels: Levels, name: str) -> np.ndarray:
-    """When a clock rises."""
     times, values = levels[name]
     return np.array([time for time, value in zip(times, values, strict=True) if value])
-
-
-def small(config: MxuConfig, m: int, k: int, n: int) -> Stimulus:
-    """A product of patterns of every sort."""
-    return stimulus(config, *operands(config, m, k, n))
 
 
 E4F2 = FloatFormat.parse("e4f2")
@@ -77,7 +72,7 @@ UNITS = [
 
 @pytest.mark.parametrize("config", UNITS, ids=str)
 def test_the_same_as_in_amaranth(config: MxuConfig, tmp_path: Path) -> None:
-    given, stalls = small(config, 7, 2 * config.rows + 1, config.columns + 1), Stalls(5)
+    given, stalls = stimulus(config, *operands(config, 7, 2 * config.rows + 1, config.columns + 1)), Stalls(5)
     paths = tmp_path / "ours.vcd", tmp_path / "theirs.vcd"
     whole = Window(range(config.rows), range(config.columns), range(4096))
     compiled.run(given, stalls=stalls, vcd=paths[0], window=whole)
@@ -100,7 +95,7 @@ def test_the_same_as_in_amaranth(config: MxuConfig, tmp_path: Path) -> None:
 
 def test_a_window_shows_a_part(tmp_path: Path) -> None:
     config = MxuConfig(rows=20, columns=5)
-    given = small(config, 30, 40, 5)
+    given = stimulus(config, *operands(config, 30, 40, 5))
     part = Window(range(17, 19), range(2, 5), range(31, 60))
     _, everything = compiled.record(given, Window(range(20), range(5), range(4096)))
     compiled.run(given, vcd=tmp_path / "part.vcd", window=part)
@@ -124,7 +119,7 @@ def test_a_window_shows_a_part(tmp_path: Path) -> None:
 
 def test_a_window_behind_the_end(tmp_path: Path) -> None:
     config = MxuConfig(rows=2, columns=2)
-    given = small(config, 2, 2, 2)
+    given = stimulus(config, *operands(config, 2, 2, 2))
     run, trace = compiled.record(given, Window(range(2), range(2), range(9999)))
     assert trace.ran == run.cycles == len(trace.streams)
     message = f"cycles of a trace must begin within the run, which had {run.cycles}, not at {run.cycles}"
@@ -135,7 +130,7 @@ def test_a_window_behind_the_end(tmp_path: Path) -> None:
 
 def test_wide_registers() -> None:
     config = MxuConfig(rows=1, columns=1, stages=6, operand=FP32)
-    _, trace = compiled.record(small(config, 4, 1, 1), Window(range(1), range(1), range(64)))
+    _, trace = compiled.record(stimulus(config, *operands(config, 4, 1, 1)), Window(range(1), range(1), range(64)))
     name, width = max(trace.registers.items(), key=lambda item: item[1])
     limbs = trace.limbs(name)
     assert limbs.shape == (len(trace.streams), 1, 1, -(-width // 32))

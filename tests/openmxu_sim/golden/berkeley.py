@@ -23,6 +23,5 @@ def softfloat(operation: str, *operands: npt.ArrayLike) -> Bits:
 
 
 def flushed(bits: Bits, fmt: str = "fp32") -> Bits:
-    """Replace every subnormal number by a zero of its sign."""
     masks = FORMATS[fmt]
     return np.where((bits & masks.exponent_mask) == 0, bits & masks.sign_bit, bits).astype(np.uint32)

@@ -27,46 +27,38 @@ pytestmark = pytest.mark.skipif(
 )
 
 # MXCSR: bit 15 flushes results to zero, bit 6 takes subnormal operands for zeros, bits 14 and 13 are the rounding.
-SETTINGS = {
-    "results flushed": 0x8000,
-    "operands flushed": 0x0040,
-    "-ffast-math": 0x8040,
-    "down": 0x2000,
-    "up": 0x4000,
-    "towards zero": 0x6000,
-    "up, flushed": 0xC040,
-}
-_CONTROL = 0xFFC0
-"""All of it but the flags."""
+SETTINGS = {"results flushed": 0x8000, "operands flushed": 0x0040, "-ffast-math": 0x8040}
+SETTINGS |= {"down": 0x2000, "up": 0x4000, "towards zero": 0x6000, "up, flushed": 0xC040}
+_each_setting = pytest.mark.parametrize("bits", SETTINGS.values(), ids=SETTINGS)
 
-libm = ctypes.CDLL("libm.so.6")
+_libm = ctypes.CDLL("libm.so.6")
+_Settings = ctypes.c_uint32 * 8
 
 
 def control() -> int:
-    """The settings of a thread."""
-    found = (ctypes.c_uint32 * 8)()
-    libm.fegetenv(found)
-    return found[7] & _CONTROL
+    """The settings of a thread, without the flags."""
+    found = _Settings()
+    _libm.fegetenv(found)
+    return found[7] & 0xFFC0
 
 
 @contextmanager
 def set_to(bits: int) -> Iterator[None]:
-    """A thread whose settings are others."""
-    before, after = (ctypes.c_uint32 * 8)(), (ctypes.c_uint32 * 8)()
-    libm.fegetenv(before)
-    libm.fegetenv(after)
+    before = _Settings()
+    _libm.fegetenv(before)
+    after = _Settings(*before)
     after[7] = after[7] & ~0xE040 | bits
-    libm.fesetenv(after)
+    _libm.fesetenv(after)
     try:
         yield
     finally:
-        libm.fesetenv(before)
+        _libm.fesetenv(before)
 
 
-@pytest.mark.parametrize("setting", SETTINGS)
-def test_arithmetic_is_ieee_inside_and_as_it_was_outside(setting: str) -> None:
+@_each_setting
+def test_arithmetic_is_ieee_inside_and_as_it_was_outside(bits: int) -> None:
     one, third, tiny = np.float32(1), np.float32(3), np.uint32(1).view(np.float32)
-    with set_to(SETTINGS[setting]):
+    with set_to(bits):
         wanted = control()
         with ieee_arithmetic():
             assert (one / third).view(np.uint32) == 0x3EAAAAAB
@@ -80,12 +72,12 @@ def test_arithmetic_is_ieee_inside_and_as_it_was_outside(setting: str) -> None:
         assert control() == wanted
 
 
-@pytest.mark.parametrize("setting", SETTINGS)
-def test_settings_that_cannot_be_changed(setting: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@_each_setting
+def test_settings_that_cannot_be_changed(bits: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(environment, "_found", None)
     with ieee_arithmetic():
         pass
-    with set_to(SETTINGS[setting]), pytest.raises(RuntimeError, match=r"^the processor must round to nearest and keep"):
+    with set_to(bits), pytest.raises(RuntimeError, match=r"^the processor must round to nearest and keep"):
         golden.add([0x3F800000], [0x3F800000])
 
 
@@ -121,35 +113,30 @@ def test_every_engine_under_every_setting(mode: str, engine: str) -> None:
             assert control() == wanted
 
 
-@pytest.mark.parametrize("setting", SETTINGS)
-def test_the_definition_itself(setting: str) -> None:
+@_each_setting
+def test_the_definition_itself(bits: int) -> None:
     a, b = vectors.pairs("fp32", 20_000, 3)
     narrow_a, narrow_b = a >> np.uint32(16), b >> np.uint32(16)
     matrices = golden.from_bits(vectors.matrix((8, 8), "fp32", 47) & 0x80FFFFFF), golden.from_bits(a[:64].reshape(8, 8))
 
     def results() -> list[bytes]:
-        return [
-            each.tobytes()
-            for mode in ("flush", "ieee")
-            for each in (
-                golden.add(a, b, subnormals=mode),
-                golden.multiply(narrow_a, narrow_b, subnormals=mode),
-                golden.convert(a, subnormals=mode),
-                golden.matmul(*matrices, rows=3, subnormals=mode),
-            )
-        ]
+        found: list[np.ndarray] = []
+        for mode in ("flush", "ieee"):
+            found += [golden.add(a, b, subnormals=mode), golden.multiply(narrow_a, narrow_b, subnormals=mode)]
+            found += [golden.convert(a, subnormals=mode), golden.matmul(*matrices, rows=3, subnormals=mode)]
+        return [each.tobytes() for each in found]
 
     expected = results()
-    with set_to(SETTINGS[setting]):
+    with set_to(bits):
         assert results() == expected
 
 
-@pytest.mark.parametrize("setting", ["-ffast-math", "up"])
-def test_threads_of_the_model(setting: str) -> None:
+@pytest.mark.parametrize("bits", [SETTINGS["-ffast-math"], SETTINGS["up"]])
+def test_threads_of_the_model(bits: int) -> None:
     """Each has settings of its own, which it takes from the one that starts it."""
     a, b = (golden.from_bits(vectors.matrix(shape, "fp32", 5)) for shape in ((520, 9), (9, 300)))
     expected = model.matmul(a, b, rows=4, subnormals="ieee", threads=1).tobytes()
-    with set_to(SETTINGS[setting]):
+    with set_to(bits):
         assert model.matmul(a, b, rows=4, subnormals="ieee", threads=3).tobytes() == expected
         with ThreadPoolExecutor(2) as pool:
             jobs = [pool.submit(model.matmul, a, b, rows=4, subnormals="ieee", threads=2) for _ in range(4)]

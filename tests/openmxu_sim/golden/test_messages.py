@@ -1,7 +1,6 @@
 """What the golden model says of wrong arguments: each is checked under its own name, and nothing is cast silently."""
 
 import re
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -10,10 +9,12 @@ import numpy as np
 import pytest
 
 from openmxu_sim import golden
+from openmxu_sim.engines import model
 from openmxu_sim.golden.formats import check_patterns
 
 ONE, TWO = np.ones((1, 1), np.float32), np.ones((2, 2), np.float32)
 PASSES = "precision must be 'default' for"
+BROADCAST = "a and b must have shapes that broadcast, not"
 MODES = "subnormals must be 'flush' or 'ieee', not "
 TYPES = "must be an array of float32, bfloat16, float16, float8_e4m3fn, float8_e5m2, not"
 UNMASKED = "must be an array without a mask, not a masked array: .*"
@@ -23,23 +24,20 @@ OTHERS = [np.ones((1, 1), dtype) for dtype in ("f8", "i4", "c8", ">f4", "U4", ml
 MASKED = [np.ma.masked_equal(TWO, 0), [np.ma.masked_equal(TWO[0], 1)] * 2]
 
 
-def product(a: Any = ONE, b: Any = ONE, rows: Any = 1, **options: Any) -> Callable[[], object]:
-    """A call of the product."""
+def product(a: Any = ONE, b: Any = ONE, rows: Any = 1, **options: Any) -> partial[Any]:
     return partial(golden.matmul, a, b, rows=rows, **options)
 
 
-def shapes(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[Callable[[], object], type[Exception], str]:
-    """A product of matrices that do not match."""
+def shapes(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[partial[Any], type[Exception], str]:
     text = f"a and b must have shapes (M, K) and (K, N), not {a} and {b}"
     return product(np.ones(a, np.float32), np.ones(b, np.float32)), ValueError, re.escape(text)
 
 
-def checked(patterns: Any) -> Callable[[], object]:
-    """A check of patterns of bf16."""
+def checked(patterns: Any) -> partial[Any]:
     return partial(check_patterns, patterns, golden.FORMATS["bf16"], "bits")
 
 
-CASES: list[tuple[Callable[[], object], type[Exception], str]] = [
+CASES: list[tuple[partial[Any], type[Exception], str]] = [
     (partial(golden.add, 0, 0, subnormals=None), ValueError, f"{MODES}None"),  # type: ignore[arg-type]
     (partial(golden.multiply, 0, 0, subnormals="FLUSH"), ValueError, f"{MODES}'FLUSH'"),
     (partial(golden.convert, 0, subnormals="x"), ValueError, f"{MODES}'x'"),
@@ -70,15 +68,13 @@ CASES: list[tuple[Callable[[], object], type[Exception], str]] = [
     (checked(np.zeros(3, np.float32)), TypeError, "bits must be bit patterns in an integer array, not float32"),
     (checked([True]), TypeError, "bits must be bit patterns in an integer array, not bool"),
     (checked("7FC0"), TypeError, "bits must be bit patterns in an integer array, not .*"),
-    (
-        partial(golden.add, [0] * 2, [0] * 3),
-        ValueError,
-        r"a and b must have shapes that broadcast, not \(2,\) and \(3,\)",
-    ),
+    (partial(golden.add, [0, 0], [0] * 3), ValueError, rf"{BROADCAST} \(2,\) and \(3,\)"),
     *(shapes(*both) for both in (((2, 3), (4, 5)), ((3,), (3, 2)), ((2, 3), (3,)), ((1, 2, 3), (3, 2)), ((), ()))),
     (product(rows=0), ValueError, "rows must be an integer >= 1, not 0"),
     (product(rows=-1), ValueError, "rows must be an integer >= 1, not -1"),
     (product(rows=2.0), TypeError, r"rows must be an integer >= 1, not 2\.0"),
+    (partial(model.matmul, ONE, ONE, rows=1, threads=0), ValueError, "threads must be an integer >= 1, not 0"),
+    (partial(model.matmul, ONE, ONE, rows=1, threads="2"), TypeError, "threads must be an integer >= 1, not '2'"),
     (product(precision="low"), ValueError, "precision must be 'default', 'high', 'highest', 'exact9', not 'low'"),
     (product(operand="fp16", precision="high"), ValueError, f"{PASSES} operands in fp16, not 'high'"),
     (product(accumulate="bf16", precision="high"), ValueError, f"{PASSES} sums in bf16, not 'high'"),
@@ -92,6 +88,8 @@ CASES: list[tuple[Callable[[], object], type[Exception], str]] = [
 
 
 @pytest.mark.parametrize(("call", "error", "message"), CASES)
-def test_messages(call: Callable[[], object], error: type[Exception], message: str) -> None:
-    with pytest.raises(error, match=f"^{message}$"):
-        call()
+def test_messages(call: partial[Any], error: type[Exception], message: str) -> None:
+    """The engine that has the golden model's bits has its words, too."""
+    for function in (golden.matmul, model.matmul) if call.func == golden.matmul else (call.func,):
+        with pytest.raises(error, match=f"^{message}$"):
+            function(*call.args, **call.keywords)

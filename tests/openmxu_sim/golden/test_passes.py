@@ -12,11 +12,8 @@ from openmxu_sim.operands.vectors import corners, operands
 from ...bits import same_bits
 from .berkeley import flushed, softfloat
 
-MODES = pytest.mark.parametrize("mode", ["flush", "ieee"])
-
 
 def parts_of(bits: Bits, flush: bool) -> dict[str, Bits]:
-    """The parts of fp32 numbers, by SoftFloat."""
     sign = bits & np.uint32(0x80000000)
     numbers = flushed(bits) if flush else bits
 
@@ -36,16 +33,9 @@ def parts_of(bits: Bits, flush: bool) -> dict[str, Bits]:
     }
 
 
-@MODES
 def test_parts(mode: str) -> None:
-    bits = np.concatenate(
-        [
-            corners("fp32"),
-            operands("fp32", 4000, 1),
-            np.arange(0x00000000, 0x00001000, 7, np.uint32),
-            np.arange(0x007FF000, 0x04000000, 0x3E11D, np.uint32),
-        ]
-    )
+    ranges = np.arange(0x00000000, 0x00001000, 7), np.arange(0x007FF000, 0x04000000, 0x3E11D)
+    bits = np.concatenate([corners("fp32"), operands("fp32", 4000, 1), *ranges]).astype(np.uint32)
     bits = np.concatenate([bits, bits ^ np.uint32(0x80000000)])
     for part, expected in parts_of(bits, mode == "flush").items():
         same_bits(split(bits, part, subnormals=mode), expected, bits, fmt="bf16", note=f"{part}, {mode}")
@@ -64,11 +54,8 @@ def test_each_precision_is_better_than_the_one_before() -> None:
     """Largest error, against binary64, in units of the largest sum of magnitudes."""
     generator = np.random.default_rng(5)
     a, b = (generator.normal(size=shape).astype(np.float32) for shape in ((16, 128), (128, 16)))
-    exact = a.astype(np.float64) @ b.astype(np.float64)
-    errors = {}
-    for precision in PASSES:
-        got = golden.matmul(a, b, rows=128, precision=precision)
-        errors[precision] = float(np.max(np.abs(got - exact) / (np.abs(a).astype(np.float64) @ np.abs(b))))
+    exact, size = a.astype(np.float64) @ b, np.abs(a).astype(np.float64) @ np.abs(b)
+    errors = {each: np.max(np.abs(golden.matmul(a, b, rows=128, precision=each) - exact) / size) for each in PASSES}
     assert errors["default"] > 2.0**-11
     assert errors["high"] < 2.0**-16 < errors["default"]
     assert errors["highest"] < 2.0**-20 < errors["high"]
@@ -80,9 +67,8 @@ def test_infinite_and_large_operands(precision: str) -> None:
     """The low passes turn NaN and are forgotten; a large number does not become infinite as in one pass."""
     large = from_bits([0x7F7F8000])[0]  # half-way between the largest bf16 number and 2^128
     a = np.float32([[np.inf, 1], [np.inf, -np.inf], [np.inf, 0], [np.nan, 1], [large, 0]])
-    b = np.float32([[2], [3]])
-    b_one = np.float32([[1], [1]])
-    got = golden.matmul(a, b, rows=2, precision=precision)[:, 0]
+    got = golden.matmul(a, np.float32([[2], [3]]), rows=2, precision=precision)[:, 0]
     same_bits(got, np.float32([np.inf, np.nan, np.inf, np.nan, np.inf]))
-    assert golden.matmul(a, b_one, rows=2, precision=precision)[4, 0] == large
-    assert golden.matmul(a, b_one, rows=2)[4, 0] == np.inf
+    ones = np.float32([[1], [1]])
+    assert golden.matmul(a, ones, rows=2, precision=precision)[4, 0] == large
+    assert golden.matmul(a, ones, rows=2)[4, 0] == np.inf

@@ -6,37 +6,21 @@ from typing import Any
 
 import numpy as np
 import pytest
+from amaranth.back import rtlil
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
-from amaranth.lib import wiring
-from amaranth.lib.wiring import In, Out
 
-from openmxu.export.verilog import to_rtlil
 from openmxu_sim.netlist.circuit import Circuit
 from openmxu_sim.netlist.code import Code
 from openmxu_sim.netlist.native import compile_c
 
-_Case = tuple[Callable[[Module, Value], Any], Callable[[int], int], str]
-
-
-class _Form(wiring.Component):
-    """A function of 32 bits."""
-
-    i: Value
-    o: Value
-
-    def __init__(self, form: Callable[[Module, Value], Any]) -> None:
-        self._form = form
-        super().__init__({"i": In(32), "o": Out(32)})
-
-    def elaborate(self, platform: object) -> Module:
-        m = Module()
-        m.d.comb += self.o.eq(self._form(m, self.i))
-        return m
+_Case = tuple[Callable[[Module, Value], Any], Callable[[int], int]]
 
 
 def _compiled(form: Callable[[Module, Value], Any]) -> tuple[str, Any]:
     """The C text of a form, and the form as a function of many words."""
-    code = Code(Circuit(to_rtlil(_Form(form), name="form"), "form"), "form", lanes=False)
+    m, i, o = Module(), Signal(32, name="i"), Signal(32, name="o")
+    m.d.comb += o.eq(form(m, i))
+    code = Code(Circuit(rtlil.convert(m, name="form", ports=[i, o], emit_src=False), "form"), "form", lanes=False)
     code.function("look", ["o"], inputs=["i"])
     text = code.text()
     library = compile_c(
@@ -83,7 +67,7 @@ def _shift_up(low: int, by: int, top: int = 24, *, where: bool = False, negated:
         upper = (product & (1 << top) - 1) >> low != 0
         return (product << by & 0xFFFFFF) | ((1 << by) - 1) * (word >> 31) if upper == where else product
 
-    return form, expected, ""
+    return form, expected
 
 
 def _together(m: Module, i: Value) -> tuple[Value, Value]:
@@ -99,12 +83,10 @@ FORMS: dict[str, _Case] = {
     "a bit masks a word that it reaches beyond": (
         lambda m, i: (i >> 8) & i[31].replicate(24),
         lambda word: word >> 8 if word >> 31 else 0,
-        "",
     ),
     "a bit masks the lower part of a word": (
         lambda m, i: (i >> 8) & Cat(i[31].replicate(10), Const(0, 14)),
         lambda word: word >> 8 & 0x3FF if word >> 31 else 0,
-        "0x3ff",
     ),
     "up where nothing is lost": _shift_up(16, 8),
     "up where nothing is lost, asked the other way round": _shift_up(16, 8, negated=True),
@@ -117,14 +99,12 @@ FORMS: dict[str, _Case] = {
     "a carry into a sum": (
         lambda m, i: (i[:16] + i[8:24] + i[31])[:16],
         lambda word: (word + (word >> 8 & 0xFFFF) + (word >> 31)) & 0xFFFF,
-        "",
     ),
     "two carries into a sum": (
         lambda m, i: i[:16] + Cat(i[30:32], Const(0, 14)),
         lambda word: (word & 0xFFFF) + (word >> 30),
-        "",
     ),
-    "a borrow": (lambda m, i: (i[:16] - i[31])[:12], lambda word: (word - (word >> 31)) & 0xFFF, ""),
+    "a borrow": (lambda m, i: (i[:16] - i[31])[:12], lambda word: (word - (word >> 31)) & 0xFFF),
     "bits of a sum that is wider than its parts": (
         lambda m, i: Cat((total := _named(m, i[:12] + i[16:28] + i[8:20], 12))[11], total[2:7], total[11].replicate(3)),
         lambda word: (
@@ -132,22 +112,18 @@ FORMS: dict[str, _Case] = {
             | (total >> 2 & 31) << 1
             | 7 * (total >> 11) << 6
         ),
-        "",
     ),
     "any of bits above constant ones": (
         lambda m, i: Cat(Const(0, 3), i[4:9]).any(),
         lambda word: int(word >> 4 & 31 != 0),
-        "",
     ),
     "all of bits, of which one is never high": (
         lambda m, i: Cat(i[3:6], i[9], _named(m, i[:3] + i[3:6], 8)[3:5]).all(),
         lambda word: 0,
-        "",
     ),
     "some bits of a word that is there": (
         lambda m, i: Mux(i[31], *_together(m, i)),
         lambda word: _together_of(word) if word >> 31 else _together_of(word) >> 2 & 0x3FFF,
-        "",
     ),
     "any of some bits of a word that is there": (
         lambda m, i: Cat((pair := _together(m, i))[0], pair[1].any(), pair[1].all()),
@@ -156,15 +132,14 @@ FORMS: dict[str, _Case] = {
             | int(whole >> 2 & 0x3FFF != 0) << 17
             | int(whole >> 2 & 0x3FFF == 0x3FFF) << 18
         ),
-        "",
     ),
 }
-"""What is compiled, what it must be, and a mask that must be in its text."""
+"""What is compiled, and what it must be."""
 
 
 @pytest.mark.parametrize("name", FORMS)
 def test_forms(name: str) -> None:
-    form, expected, mask = FORMS[name]
+    form, expected = FORMS[name]
     rng = np.random.default_rng(7)
     words = rng.integers(0, 1 << 32, 20000, dtype=np.uint32)
     words[1::2] >>= rng.integers(0, 32, len(words) // 2).astype(np.uint32)  # many upper bits low
@@ -172,4 +147,4 @@ def test_forms(name: str) -> None:
     words[3::8] |= np.uint32(0x7FFFFFFF)
     text, run = _compiled(form)
     assert run(words).tolist() == [expected(int(word)) for word in words]
-    assert mask in text
+    assert name != "a bit masks the lower part of a word" or "0x3ff" in text

@@ -26,15 +26,12 @@ from openmxu_sim.wave.page.layout import frame_layout
 from openmxu_sim.wave.page.machine import fetch_text
 
 from ...conftest import needs_compiler, slow
-from .conftest import Command
+from .conftest import Command, needs_zig
 
 pytestmark = needs_compiler
 
-MOST = 1_000_000
-
 
 def patterns(generator: np.random.Generator, *shape: int) -> np.ndarray:
-    """Any bits."""
     return generator.integers(0, 1 << 32, shape, dtype=np.uint32)
 
 
@@ -43,13 +40,6 @@ def words(seen: Record, name: str, count: int) -> np.ndarray:
     element = seen.given.stages, seen.given.terms
     start = frame_layout(fetch_text(*element), *element)[name]
     return seen.frames[:, start : start + count]
-
-
-def beats(seen: Record, columns: int) -> np.ndarray:
-    """The beats on the result stream that were taken."""
-    streams = words(seen, "streams", len(STREAMS))
-    taken = streams[:, STREAMS.index("results__valid")] & streams[:, STREAMS.index("results__ready")]
-    return words(seen, "results", columns)[taken == 1]
 
 
 @pytest.mark.parametrize(
@@ -83,8 +73,9 @@ def test_every_cycle_is_that_of_the_engine(rows: int, columns: int, stages: int,
         for name, (limb, width) in layout["names"]["unit"].items():
             each = cells[..., limb : limb + -(-width // 32)]
             np.testing.assert_array_equal(each & (1 if width == 1 else 0xFFFFFFFF), trace.limbs(name))
-        found = collect(config, beats(seen, columns), m, k, n)
-        np.testing.assert_array_equal(found, given.golden)
+        valid, ready = (trace.streams[:, STREAMS.index(f"results__{end}")] for end in ("valid", "ready"))
+        beats = words(seen, "results", columns)[valid & ready == 1]
+        np.testing.assert_array_equal(collect(config, beats, m, k, n), given.golden)
         check_bank(seen, asked.tiles, layout)
 
 
@@ -108,13 +99,10 @@ def test_tiles_are_those_of_the_tiling() -> None:
         terms = int(generator.choice([each for each in TERMS if rows % each == 0]))
         m, k, n = generator.integers(1, MOST_SIDE + 1, 3).tolist()
         precision = str(generator.choice(list(PASSES)))
-        unit = rows, columns, 1
         matrices = patterns(generator, m, k), patterns(generator, k, n)
-        seen = record_run(Given(*matrices, *unit, precision, terms=terms))
-        expected = list(tiles(page_config(*unit, terms), m, k, n, precision))
-        found = seen.tiles.tolist()
-        assert len(found) == len(expected)
-        for numbers, tile in zip(found, expected, strict=True):
+        seen = record_run(Given(*matrices, rows, columns, 1, precision, terms=terms))
+        expected = tiles(page_config(rows, columns, 1, terms), m, k, n, precision)
+        for numbers, tile in zip(seen.tiles.tolist(), expected, strict=True):
             row, count, inner, inners, weight_row, column, width, marks, weight_marks = numbers
             assert (range(row, row + count), range(inner, inner + inners)) == (tile.activations, tile.inner)
             assert (range(column, column + width), weight_row) == (tile.columns, tile.inner.start)
@@ -157,14 +145,13 @@ def test_what_does_not_fit_a_page(rows: int, sizes: tuple[int, int, int], terms:
 
 
 def data_of(page: str) -> dict:
-    """What a page carries."""
     [text] = re.findall(r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL)
     return json.loads(text)
 
 
 def check_alone(page: str) -> None:
     """Nothing comes from elsewhere, nothing of the template is left, and the file is small."""
-    assert len(page.encode()) < MOST
+    assert len(page.encode()) < 1_000_000
     assert not re.findall(r"""\b(?:src|href)\s*=\s*["'](?!#)|@import|url\((?!#)|https?://|fetch\(|import\(""", page)
     assert not re.findall(r"\{\{\w+\}\}", page)
 
@@ -194,7 +181,7 @@ def test_heat_page(terms: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not wasm.has_zig(), reason="the package ziglang is not installed: make docs installs it")
+@needs_zig
 def test_live_page() -> None:
     page = live_page(random_run(8, 8, 1, (16, 16, 16), terms=2))
     check_alone(page)

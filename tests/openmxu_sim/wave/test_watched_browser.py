@@ -1,9 +1,8 @@
 """The page in which the accelerator runs: what it shows, by the definition, the program and the simulated RTL."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,10 +11,10 @@ import pytest
 from openmxu.spec.accelerator import exchanges, rows_fed, rows_read, rows_written
 from openmxu_sim.accelerator import Memories, check_waits, run
 from openmxu_sim.accelerator.simulation import SimulatedAccelerator
-from openmxu_sim.wave import has_zig
 from openmxu_sim.wave.page.watched import CONFIG, accelerator_page, digits, recogniser
 
 from ...conftest import needs_compiler
+from .conftest import needs_zig
 from .test_page import check_alone
 
 pytestmark = needs_compiler
@@ -36,31 +35,18 @@ def test_each_digit_is_recognised() -> None:
         assert network().get("scores", made.scratchpad).argmax() == digit
 
 
-@pytest.fixture
-def show(browser: Any, tmp_path: Path) -> Iterator[Callable[..., Any]]:
-    """Opens the page; at the end it must have complained of nothing."""
-    if not has_zig():
-        pytest.skip("the package ziglang is not installed: make docs installs it")
-    complaints: list[str] = []
-    (tmp_path / "page.html").write_text(page_text())
-
-    def opened(width: int) -> Any:
-        page = browser.new_page(viewport={"width": width, "height": 860}, color_scheme="dark")
-        page.on("pageerror", lambda error: complaints.append(str(error)))
-        page.goto((tmp_path / "page.html").as_uri())
-        page.wait_for_selector("body[data-state=ready]")
-        assert page.evaluate("document.documentElement.scrollWidth") <= width
-        return page
-
-    yield opened
-    assert not complaints
+def opened(show: Callable[..., Any], width: int) -> Any:
+    page = show(page_text(), width=width, color_scheme="dark")
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    return page
 
 
+@needs_zig
 @pytest.mark.slow
 def test_words_and_cycles_of_each_digit(show: Callable[..., Any]) -> None:
     """Those of the definition, and of the RTL as it is simulated elsewhere; a word that differs is seen."""
     check_alone(page_text())
-    page, machine = show(1280), SimulatedAccelerator(CONFIG)
+    page, machine = opened(show, 1280), SimulatedAccelerator(CONFIG)
     for digit in range(10):
         page.click(f"#digits button >> nth={digit}")
         page.click("#last")
@@ -79,10 +65,11 @@ def test_words_and_cycles_of_each_digit(show: Callable[..., Any]) -> None:
 STATES = ["not fetched yet", "is fetched", "is checked", "waits", "begins", "ends", "runs", "done"]
 
 
+@needs_zig
 @pytest.mark.slow
 def test_every_cycle(show: Callable[..., Any]) -> None:
     """Rows read and written are the program's; no command goes back, or begins before what it waits for is done."""
-    page, program = show(390), network().program
+    page, program = opened(show, 390), network().program
     accesses, before, waited = [], [0] * len(program), set()
     page.click("#first")
     for _ in range(int(page.get_attribute("#time", "max")) + 1):
@@ -103,6 +90,7 @@ def test_every_cycle(show: Callable[..., Any]) -> None:
     assert sum(int(text.split()[0]) for text in busy) == CONFIG.size**2 * fed
 
 
+@needs_zig
 @pytest.mark.slow
 def test_elements_hold_the_operands(show: Callable[..., Any]) -> None:
     """While it is busy: the word of its row, and the weight of its place in the tile."""
@@ -118,7 +106,7 @@ def test_elements_hold_the_operands(show: Callable[..., Any]) -> None:
                 continue
             first = command.values["weights"] + 4 * tile + 2 + 2 * (tile // (kx * ky))  # its last row
             expected.append((number, made.scratchpad[row], network().weights[first : first + 4][::-1]))
-    page = show(900)
+    page = opened(show, 900)
     for row, column in np.ndindex(4, 4):
         a, w = (f"run.at(cycle, 'mxu_array_row_{row}_pe_{column}_{name}')" for name in ("o_activation", "active"))
         held = f"run.cycles.map(cycle => [run.busy(cycle, {row}, {column}), {a}, {w}])"

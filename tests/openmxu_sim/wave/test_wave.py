@@ -92,27 +92,18 @@ def area(path: str) -> float:
     """What a path of rectangles and steps encloses."""
     total = 0.0
     for part in path.split("M")[1:]:
-        start, *steps = re.findall(r"[hvz]?[^hvz]*", part.rstrip("z"))[:-1]
-        x = begin = float(start.split()[0])
-        down = sums = 0.0
-        for step in steps:
-            if step[0] == "h":
-                x += float(step[1:])
-            else:
-                down += float(step[1:])
-                sums += x * float(step[1:])
-        total += abs(sums - begin * down)
+        x = enclosed = 0.0
+        for step, length in re.findall(r"([hv])([^hvz]+)", part):
+            x, enclosed = (x + float(length), enclosed) if step == "h" else (x, enclosed + x * float(length))
+        total += abs(enclosed)
     return total
 
 
-def shapes(root: ElementTree.Element) -> dict[str, list[tuple[str, float]]]:
-    """Classes and areas of the paths that are drawn several times."""
-    return {
-        f"#{group.get('id')}": [
-            (path.get("class", ""), area(path.get("d", "")) * float(path.get("fill-opacity", 1))) for path in group
-        ]
-        for group in root.iterfind(f"{SVG}defs/*")
-    }
+def shapes(root: ElementTree.Element) -> list[tuple[str, float]]:
+    """Classes and areas of the paths that are drawn several times, each time."""
+    known = {f"#{group.get('id')}": list(group) for group in root.iterfind(f"{SVG}defs/*")}
+    paths = [path for use in root.iter(f"{SVG}use") for path in known[use.get("href", "")]]
+    return [(path.get("class", ""), area(path.get("d", "")) * float(path.get("fill-opacity", 1))) for path in paths]
 
 
 @pytest.mark.parametrize("seed", [None, 3], ids=["free", "stalled"])
@@ -122,14 +113,9 @@ def shapes(root: ElementTree.Element) -> dict[str, list[tuple[str, float]]]:
     ids=["", "weights-kept", "t4", "t2-weights-kept"],
 )
 def test_timeline_has_the_area_of_the_product(config: MxuConfig, m: int, k: int, n: int, seed: int | None) -> None:
-    """Also where tiles are padded: what is not pale is M·K·N, and all is what the array did.
-
-    An element of several terms has the strength of the products that are no padding: it counts as one.
-    """
+    """What is not pale is M·K·N, all is what the array did; with several terms, a cell counts its real products."""
     seen = observe(product(config, m, k, n), stalls=None if seed is None else Stalls(seed))
-    root = ElementTree.fromstring(draw(seen))
-    known = shapes(root)
-    drawn = [shape for use in root.iter(f"{SVG}use") for shape in known[use.get("href", "")]]
+    drawn = shapes(ElementTree.fromstring(draw(seen)))
     assert seen.products == m * k * n
     done = sum(len(tile.activations) for tile in seen.tiles) * config.element_rows * config.columns
     if config.terms == 1:
@@ -165,36 +151,27 @@ def large() -> Activity:
     return observe(product(config, 96, 100, 128), stalls=Stalls(3))
 
 
-def test_large_pictures_of_several_terms() -> None:
-    seen = observe(product(MxuConfig(rows=256, columns=8, terms=4), 300, 302, 13))
-    check_large(seen, draw(seen))
-
-
-def test_large_pictures_are_small(large: Activity) -> None:
-    check_large(large, draw(large))
-
-
-def check_large(large: Activity, text: str) -> None:
+@pytest.mark.parametrize("terms", [1, 4])
+def test_large_pictures_are_small(terms: int, large: Activity) -> None:
     """The area of rows that show shares."""
+    seen = large if terms == 1 else observe(product(MxuConfig(rows=256, columns=8, terms=4), 300, 302, 13))
+    text = draw(seen)
     assert len(text) < 200_000
     root = ElementTree.fromstring(text)
     assert not list(root.iter(f"{SVG}circle"))
-    known = shapes(root)
-    drawn = sum(size for use in root.iter(f"{SVG}use") for _, size in known[use.get("href", "")])
+    drawn = sum(size for _, size in shapes(root))
     # Shares are rounded up, to sixteenths; padding counts .45.
-    config, beats = large.config, sum(len(tile.activations) for tile in large.tiles)
-    expected = 0.45 * beats * config.element_rows + 0.55 * large.products / (config.terms * config.columns)
+    config, beats = seen.config, sum(len(tile.activations) for tile in seen.tiles)
+    expected = 0.45 * beats * config.element_rows + 0.55 * seen.products / (config.terms * config.columns)
     assert expected <= drawn < 1.06 * expected
 
 
 def test_pictures_describe_themselves(large: Activity) -> None:
     root = ElementTree.fromstring(draw(large, made_by="openmxu wave --rows 64"))
-    title, described = root.find(f"{SVG}title"), root.find(f"{SVG}desc")
-    assert title is not None
-    assert title.text == "Wavefront of 96×100 times 100×128 on 64×64 processing elements"
-    assert described is not None
-    assert f"{large.cycles} cycles from the first beat to the last result" in (described.text or "")
-    assert (described.text or "").endswith("Made by: openmxu wave --rows 64")
+    title, described = (root.findtext(f"{SVG}{tag}") or "" for tag in ("title", "desc"))
+    assert title == "Wavefront of 96×100 times 100×128 on 64×64 processing elements"
+    assert f"{large.cycles} cycles from the first beat to the last result" in described
+    assert described.endswith("Made by: openmxu wave --rows 64")
     assert large.utilisation == 96 * 100 * 128 / (64 * 64 * large.cycles)
 
 
@@ -209,7 +186,6 @@ def colours(style: str) -> list[np.ndarray]:
 
 
 def lab(light: np.ndarray) -> np.ndarray:
-    """CIE Lab."""
     to_xyz = np.array([[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]])
     f = np.cbrt(to_xyz @ np.clip(light, 0, 1) / [0.9505, 1, 1.089])
     return np.array([116 * f[1] - 16, 500 * (f[0] - f[1]), 200 * (f[1] - f[2])])
@@ -281,12 +257,7 @@ def test_mistakes(options: str, words: str, wave: Command, tmp_path: Path, monke
 
 
 def test_default_sizes_follow_one_another_without_a_bubble() -> None:
-    for config in (
-        SMALL,
-        MxuConfig(rows=5, columns=2, stages=7),
-        FOUR,
-        MxuConfig(rows=8, columns=2, stages=7, terms=2),
-    ):
+    for config in (SMALL, MxuConfig(rows=5, columns=2, stages=7), FOUR, MxuConfig(8, 2, stages=7, terms=2)):
         m, k, n = default_sizes(config)
         seen = observe(product(config, m, k, n))
         assert len(seen.tiles) == 4

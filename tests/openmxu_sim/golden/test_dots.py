@@ -4,8 +4,10 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pytest
 
 from openmxu_sim import golden
+from openmxu_sim.engines import model
 
 from ...bits import same_bits
 
@@ -63,9 +65,9 @@ DOTS: dict[str, tuple[Any, list[Any], int, float, float]] = {
 }
 
 
-def check_dot(matmul: Callable[..., Any], name: str, mode: str) -> None:
-    """Compare the bits of a product of one row with one column."""
+@pytest.mark.parametrize("matmul", [golden.matmul, model.matmul], ids=["golden", "model"])
+@pytest.mark.parametrize("name", DOTS)
+def test_dot_products(name: str, matmul: Callable[..., Any], mode: str) -> None:
     a, b, rows, flush, ieee = DOTS[name]
-    row, column = np.array(a, np.float32)[np.newaxis], np.array(b, np.float32)[:, np.newaxis]
-    expected = np.array([[flush if mode == "flush" else ieee]], np.float32)
-    same_bits(matmul(row, column, rows=rows, subnormals=mode), expected, note=f"{name}, {mode}")
+    got = matmul(np.float32([a]), np.float32(b)[:, np.newaxis], rows=rows, subnormals=mode)
+    same_bits(got, np.float32([[flush if mode == "flush" else ieee]]), note=name)
