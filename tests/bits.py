@@ -6,15 +6,10 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from openmxu_sim import golden
 from openmxu_sim.cosim.scoreboard import describe
 
-_FORMATS = {
-    "float32": "fp32",
-    "bfloat16": "bf16",
-    "float16": "fp16",
-    "float8_e4m3fn": "fp8_e4m3",
-    "float8_e5m2": "fp8_e5m2",
-}
+_FORMATS = {dtype.name: fmt for fmt, dtype in golden.DTYPES.items()}
 
 
 def same_bits(

@@ -5,8 +5,9 @@ import os
 import re
 import shutil
 import signal
+import subprocess
 import sys
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from importlib.util import find_spec, module_from_spec, spec_from_file_location
@@ -57,27 +58,20 @@ needs_git = pytest.mark.skipif(shutil.which("git") is None, reason="git is not i
 
 def load_file(path: Path) -> Any:
     """A file that belongs to no package, as a module."""
-    spec = spec_from_file_location(path.stem, path)
-    assert spec is not None
-    assert spec.loader is not None
+    spec: Any = spec_from_file_location(path.stem, path)
     module = module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_setup() -> Generator[None, Any, Any]:
-    """Skip what needs a compiler where there is none; elsewhere, a test that misses one has failed."""
-    return (yield from _needing_a_compiler())
+def ran(command: Sequence[Any], *, check: bool = False, **options: Any) -> subprocess.CompletedProcess[str]:
+    """A program that has run, with what it said."""
+    return subprocess.run(command, capture_output=True, text=True, check=check, **options)
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call() -> Generator[None, Any, Any]:
-    """As above."""
-    return (yield from _needing_a_compiler())
-
-
-def _needing_a_compiler() -> Generator[None, Any, Any]:
+    """Skip what needs a compiler where there is none; elsewhere, a test that misses one has failed."""
     try:
         return (yield)
     except ValueError as error:
@@ -86,23 +80,24 @@ def _needing_a_compiler() -> Generator[None, Any, Any]:
         raise
 
 
+pytest_runtest_setup = pytest_runtest_call
+
+
 @pytest.fixture(autouse=True)
 def _nothing_left_to_later_tests() -> Iterator[None]:
     """What a test changes of its process, it restores: or the order of tests, and what runs beside, decide."""
     before = _process()
     yield
     after = _process()
-    left = [
-        f"{name}: {before.get(name)} is {after.get(name)} now"
-        for name in sorted({*before, *after})
-        if before.get(name) != after.get(name)
-    ]
+    changed = sorted(name for name in {*before, *after} if before.get(name) != after.get(name))
+    left = [f"{name}: {before.get(name)} is {after.get(name)} now" for name in changed]
     assert not left, f"left to later tests: {'; '.join(left)}"
 
 
 def _process() -> dict[str, object]:
     mask = os.umask(0o77)
     os.umask(mask)
+    others = ("PYTEST_", "KMP_", "TORCHINDUCTOR_")  # what OpenMP and PyTorch set when something imports them
     return {
         "muted log": logging.root.manager.disable,
         "level of the log": logging.getLogger("openmxu").level,
@@ -110,24 +105,24 @@ def _process() -> dict[str, object]:
         "mask of modes": mask,
         "sys.path": list(sys.path),
         "signals": [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)],
-        # but for pytest's own, and what OpenMP and PyTorch set when something imports them
-        **{
-            name: value
-            for name, value in os.environ.items()
-            if not name.startswith(("PYTEST_", "KMP_", "TORCHINDUCTOR_"))
-        },
+        **{name: value for name, value in os.environ.items() if not name.startswith(others)},
     }
+
+
+def need(simulator: str) -> None:
+    """Skip the test where the simulator is not installed."""
+    from openmxu_sim.cosim.simulators import SimulatorNotFoundError, load_simulator  # noqa: PLC0415  # as below
+
+    try:
+        load_simulator(simulator)
+    except SimulatorNotFoundError as error:
+        pytest.skip(str(error))
 
 
 @pytest.fixture(params=["verilator", "icarus"])
 def simulator(request: pytest.FixtureRequest) -> str:
     """Each simulator, skipped where it is not installed."""
-    from openmxu_sim.cosim.simulators import SimulatorNotFoundError, load_simulator  # noqa: PLC0415  # as below
-
-    try:
-        load_simulator(request.param)
-    except SimulatorNotFoundError as error:
-        pytest.skip(str(error))
+    need(request.param)
     return str(request.param)
 
 
@@ -167,26 +162,14 @@ def bench(request: pytest.FixtureRequest) -> Bench:
     The waveform, named by the test, goes to the folder that OPENMXU_WAVES names; there is none if it is not set.
     """
     from openmxu_sim.cosim.benches import Task, run_bench  # noqa: PLC0415  # as below
-    from openmxu_sim.cosim.simulators import SimulatorNotFoundError, load_simulator  # noqa: PLC0415  # as below
 
     waves = os.environ.get("OPENMXU_WAVES")
     vcd = Path(waves, re.sub(r"[^\w-]+", "_", request.node.name) + ".vcd") if waves else None
 
-    def run(
-        design: str,
-        options: Mapping[str, Any] | None = None,
-        *,
-        count: int = 2000,
-        simulator: str = "verilator",
-        timeout: int = 120,
-        mutate: Callable[[str], str] | None = None,
-    ) -> None:
-        try:
-            load_simulator(simulator)
-        except SimulatorNotFoundError as error:
-            pytest.skip(str(error))
-        task = Task(design, options or {}, count=count)
-        assert run_bench(task, simulator=simulator, vcd=vcd, timeout=timeout, mutate=mutate)
+    def run(design: str, options: Mapping[str, Any] | None = None, *, count: int = 2000, **how: Any) -> None:
+        need(how.get("simulator", "verilator"))
+        how.setdefault("timeout", 120)
+        assert run_bench(Task(design, options or {}, count=count), vcd=vcd, **how)
 
     return run
 

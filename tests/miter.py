@@ -13,7 +13,7 @@ module bench;
   reg clock = 0, enable = 1, often = 0, reset = 1;
   reg [WIDTH-1:0] inputs = 0;
   wire [OUTPUTS-1:0] left, right;
-  integer cycle, seed = SEED, enabled = 0, resets = 0, offered = 0;
+  integer cycle, seed = 1, enabled = 0, resets = 0, offered = 0;
   wire gated = clock & enable;
   LEFT;
   RIGHT;
@@ -39,33 +39,18 @@ module bench;
 endmodule
 """
 
-_CLOCKS = {"clk": "rst", "aclk": "aresetn"}
-
-
-def _connect(name: str, label: str, places: dict[str, str], clocks: dict[str, str]) -> str:
-    """An instance of a design."""
-    ports = {**places, **clocks}
-    return f"{name} {label}_design({', '.join(f'.{port}({place})' for port, place in ports.items())})"
-
 
 def members(component: Any) -> dict[str, tuple[bool, int]]:
     """The ports of a component, but for those of its clock: which are outputs, and how wide they are."""
     return {
         "__".join(map(str, path)): (member.flow == Out, len(Value.cast(value)))
         for path, member, value in component.signature.flatten(component)
-        if path[-1] not in (*_CLOCKS, *_CLOCKS.values())
+        if path[-1] not in ("clk", "rst", "aclk", "aresetn")
     }
 
 
 def compare(
-    component: Any,
-    left: tuple[str, str],
-    right: tuple[str, str],
-    work: Path,
-    *,
-    enable: str = "",
-    cycles: int = 3000,
-    seed: int = 1,
+    component: Any, left: tuple[str, str], right: tuple[str, str], work: Path, *, enable: str = "", cycles: int = 3000
 ) -> tuple[str, dict[str, int]]:
     """Run two exports of ``component``, each a name and a text, on the same inputs.
 
@@ -75,28 +60,29 @@ def compare(
     Returns what was seen first: ``"equal"`` or a difference; and how often what happened.
     """
     head = left[1].rpartition(f"\nmodule {left[0]}(")[2].partition(";")[0]
-    clock = next(name for name in _CLOCKS if re.search(rf"\b{name}\b", head))
-    level = "~" if clock == "aclk" else ""
+    clock, reset = ("aclk", "aresetn") if re.search(r"\baclk\b", head) else ("clk", "rst")
     low = {True: 0, False: 0}
-    places: dict[str, dict[str, str]] = {"left": {}, "right": {}}
+    places: dict[str, str] = {}
     for port, (is_output, width) in members(component).items():
-        for side, found in places.items():
-            found[port] = f"{side if is_output else 'inputs'}[{low[is_output]} +: {width}]"
+        places[port] = f"{'SIDE' if is_output else 'inputs'}[{low[is_output]} +: {width}]"
         low[is_output] += width
-    enabled = {enable: "enable"} if enable else {}
-    common = {_CLOCKS[clock]: f"{level}reset"}
-    valids = (place for port, place in places["left"].items() if re.fullmatch(r"((m_axis_)?results|o)_+t?valid", port))
+    places[reset] = "reset" if reset == "rst" else "~reset"
+    valids = (place for port, place in places.items() if re.fullmatch(r"((m_axis_)?results|o)_+t?valid", port))
+
+    def instance(name: str, side: str, more: dict[str, str]) -> str:
+        ports = ", ".join(f".{port}({place})" for port, place in (places | more).items())
+        return f"{name} {side}_design({ports.replace('SIDE', side)})"
+
     text = _BENCH
     for word, value in {
         "WIDTH": low[False],
         "OUTPUTS": low[True],
-        "SEED": seed,
         "CYCLES": cycles,
         "ALWAYS": int(not enable),
         "RANDOM": ", ".join(["$random(seed)"] * (-(-low[False] // 32))),
-        "VALID": next(valids, "1"),
-        "LEFT": _connect(left[0], "left", places["left"], {**common, **enabled, clock: "clock"}),
-        "RIGHT": _connect(right[0], "right", places["right"], {**common, clock: "gated"}),
+        "VALID": next(valids, "1").replace("SIDE", "left"),
+        "LEFT": instance(left[0], "left", {clock: "clock"} | ({enable: "enable"} if enable else {})),
+        "RIGHT": instance(right[0], "right", {clock: "gated"}),
     }.items():
         text = re.sub(rf"\b{word}\b", str(value).replace("\\", r"\\"), text)
     source, program = work / "miter.v", work / "miter"
@@ -104,4 +90,4 @@ def compare(
     subprocess.run(["iverilog", "-g2012", "-s", "bench", "-o", program, source], check=True, timeout=60)
     done = subprocess.run(["vvp", "-n", program], capture_output=True, text=True, check=True, timeout=100)
     said, _, counts = done.stdout.strip().partition("; ")
-    return said, {what: int(count) for count, _, what in (each.partition(" ") for each in counts.split(", ") if each)}
+    return said, {what: int(count) for count, what in re.findall(r"(\d+) ([^,]+)", counts)}

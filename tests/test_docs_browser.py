@@ -12,12 +12,10 @@ from matplotlib.image import imread
 
 pytestmark = pytest.mark.slow
 
-STATIC = Path(__file__).parent.parent / "docs" / "_static"
-
 CONFIG = f"""
 extensions = ["myst_parser"]
 html_theme = "furo"
-html_static_path = [{str(STATIC)!r}]
+html_static_path = [{str(Path(__file__).parent.parent / "docs/_static")!r}]
 html_css_files = ["columns.css"]
 """
 
@@ -71,7 +69,6 @@ PLOT = """<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 900 90" width="90
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of the built site."""
     source, built = tmp_path_factory.mktemp("docs"), tmp_path_factory.mktemp("html")
     files = {"conf.py": CONFIG, "index.md": PLAIN + "\n```{toctree}\nlive\n```\n", "live.md": LIVE}
     for name, text in (files | {"plot.svg": PLOT, "own.svg": PLOT}).items():
@@ -82,22 +79,20 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("name", ["index", "live"])
 def test_no_page_scrolls_sideways(name: str, browser: Any, site: Path) -> None:
-    page = browser.new_page()
-    page.goto((site / f"{name}.html").as_uri())
     beyond = {}
-    for width in range(320, 2000, 20):
-        page.set_viewport_size({"width": width, "height": 800})
-        beyond[width] = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
-    page.close()
+    with browser.new_page() as page:
+        page.goto((site / f"{name}.html").as_uri())
+        for width in range(320, 2000, 20):
+            page.set_viewport_size({"width": width, "height": 800})
+            beyond[width] = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
     assert {width: size for width, size in beyond.items() if size > 0} == {}
 
 
 def test_live_page_has_room(browser: Any, site: Path) -> None:
     """Within a page it is as wide as where its three columns stand side by side, and Play is in the window."""
-    page = browser.new_page(viewport={"width": 1366, "height": 768})
-    page.goto((site / "live.html").as_uri())
-    box = page.locator("iframe").bounding_box()
-    page.close()
+    with browser.new_page(viewport={"width": 1366, "height": 768}) as page:
+        page.goto((site / "live.html").as_uri())
+        box = page.locator("iframe").bounding_box()
     assert box["width"] > 1020
     assert box["y"] + box["height"] < 768
 
@@ -105,15 +100,12 @@ def test_live_page_has_room(browser: Any, site: Path) -> None:
 @pytest.mark.parametrize(("scheme", "theme"), [("light", ""), ("dark", ""), ("light", "dark"), ("dark", "light")])
 def test_plots_in_the_dark(scheme: str, theme: str, browser: Any, site: Path) -> None:
     """White becomes the page's ground, black light, and blue stays blue; a picture that adapts is left alone."""
-    context = browser.new_context(color_scheme=scheme, viewport={"width": 1400, "height": 900})
-    context.add_init_script(f"localStorage.theme = {theme or 'auto'!r}")
-    page = context.new_page()
-    page.goto((site / "index.html").as_uri())
-    plot, own = (
-        imread(io.BytesIO(page.locator(f"img[src*={name}]").screenshot()))[:, :, :3] for name in ("plot", "own")
-    )
-    ground = page.evaluate("getComputedStyle(document.body).backgroundColor")
-    context.close()
+    with browser.new_page(color_scheme=scheme, viewport={"width": 1400, "height": 900}) as page:
+        page.add_init_script(f"localStorage.theme = {theme or 'auto'!r}")
+        page.goto((site / "index.html").as_uri())
+        pictures = [page.locator(f"img[src*={name}]").screenshot() for name in ("plot", "own")]
+        ground = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    plot, own = (imread(io.BytesIO(picture))[:, :, :3] for picture in pictures)
     is_dark = (theme or scheme) == "dark"
     rgb = np.array([int(part) for part in ground.strip("rgb()").split(",")]) / 255
     height, width = plot.shape[:2]
@@ -126,16 +118,15 @@ def test_plots_in_the_dark(scheme: str, theme: str, browser: Any, site: Path) ->
 
 def test_figures_on_a_phone(browser: Any, site: Path) -> None:
     """A range with its error takes a line, and stands at the right like other figures."""
-    page = browser.new_page(viewport={"width": 390, "height": 844})
-    page.goto((site / "index.html").as_uri())
-    for words in ("1.92 to 2.04 ± 0.03", "385 to 430 GE", "2"):
-        cell = page.locator("td.text-right").filter(has_text=words).first
-        lines, gap = cell.evaluate("""cell => {
-          const [box] = cell.querySelector("p").getClientRects();
-          const style = getComputedStyle(cell);
-          return [box.height / parseFloat(getComputedStyle(cell.firstChild).lineHeight),
-                  cell.getBoundingClientRect().right - parseFloat(style.paddingRight) - box.right];
-        }""")
-        assert lines == pytest.approx(1, abs=0.2), words
-        assert gap < 6, words  # margin and border
-    page.close()
+    with browser.new_page(viewport={"width": 390, "height": 844}) as page:
+        page.goto((site / "index.html").as_uri())
+        for words in ("1.92 to 2.04 ± 0.03", "385 to 430 GE", "2"):
+            cell = page.locator("td.text-right").filter(has_text=words).first
+            lines, gap = cell.evaluate("""cell => {
+              const [box] = cell.querySelector("p").getClientRects();
+              const style = getComputedStyle(cell);
+              return [box.height / parseFloat(getComputedStyle(cell.firstChild).lineHeight),
+                      cell.getBoundingClientRect().right - parseFloat(style.paddingRight) - box.right];
+            }""")
+            assert lines == pytest.approx(1, abs=0.2), words
+            assert gap < 6, words  # margin and border

@@ -3,6 +3,7 @@
 import gc
 import shlex
 from collections.abc import Sequence
+from contextlib import chdir
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,14 +20,16 @@ from openmxu.unit.status import Error
 from openmxu_sim import golden
 from openmxu_sim.cosim.runner import BenchFailedError, simulate
 from openmxu_sim.cosim.simulators import find_simulator
+from openmxu_sim.cosim.words import pack, unpack
 from openmxu_sim.golden.formats import Bits
 from openmxu_sim.operands import vectors
-from openmxu_sim.operands.stimulus import Stalls, read_words
+from openmxu_sim.operands.stimulus import Stalls
 
 from .conftest import load_file, slow
 from .linters import lint
 
 _DOCS = Path(__file__).parent.parent / "docs"
+DenseLayer = load_file(_DOCS / "examples" / "dense_layer.py").DenseLayer
 _SQUARE = (_DOCS / "examples" / "square.v").read_text()
 
 
@@ -39,71 +42,57 @@ class Played(NamedTuple):
     given: list[int]
 
 
-def dense_layer(config: MxuConfig, weights: Bits) -> Any:
-    """The example, from its file: it belongs to no package."""
-    return load_file(_DOCS / "examples" / "dense_layer.py").DenseLayer(config, weights.tolist())
-
-
 def play(layer: Any, packets: Sequence[Bits], stalls: Stalls | None = None, error: Error = Error.NONE) -> Played:
     """Packets of rows through a layer. An offered row stays until it is taken; else the payload is garbage."""
-    played = Played(np.empty((sum(map(len, packets)), len(layer.o.payload.data)), dtype=np.uint32), [], [], [])
+    rows, lasts = np.concatenate(packets), [row + 1 == len(packet) for packet in packets for row in range(len(packet))]
     payload, result = Value.cast(layer.i.payload), Value.cast(layer.o.payload)
-    width, result_width = layer.config.source.width, layer.config.result.width
-    limit = 40 * (len(played.words) + layer.latency)
+    width, lanes = layer.config.result.width, len(layer.o.payload.data)
+    results: list[int] = []
+    taken: list[int] = []
+    given: list[int] = []
 
     def waits(stream: int, cycle: int) -> bool:
         return stalls is not None and stalls.waits(stream, cycle)
 
     async def send(ctx: Any) -> None:
         cycle = 0
-        for packet in packets:
-            for number, row in enumerate(packet.tolist()):
-                ctx.set(layer.i.valid, 0)
-                ctx.set(payload, -1)
-                while waits(1, cycle):
-                    await ctx.tick()
-                    cycle += 1
-                words = sum(word << (width * lane) for lane, word in enumerate(row))
-                ctx.set(layer.i.valid, 1)
-                ctx.set(payload, words | (number == len(packet) - 1) << (width * len(row)))
-                ready = False
-                while not ready:
-                    _, _, ready = await ctx.tick().sample(layer.i.ready)
-                    cycle += 1
-                played.taken.append(cycle - 1)
+        for words, last in zip(pack(rows, layer.config.source.width), lasts, strict=True):
+            ctx.set(layer.i.valid, 0)
+            ctx.set(payload, -1)
+            while waits(1, cycle):
+                await ctx.tick()
+                cycle += 1
+            ctx.set(layer.i.valid, 1)
+            ctx.set(payload, words | last << (layer.config.source.width * rows.shape[1]))
+            ready = False
+            while not ready:
+                _, _, ready = await ctx.tick().sample(layer.i.ready)
+                cycle += 1
+            taken.append(cycle - 1)
         ctx.set(layer.i.valid, 0)
 
     async def receive(ctx: Any) -> None:
         waiting = None
-        for cycle in range(limit):
+        for cycle in range(40 * (len(rows) + layer.latency)):
             ready = not waits(2, cycle)
             ctx.set(layer.o.ready, ready)
             _, _, valid, bits = await ctx.tick().sample(layer.o.valid, result)
             assert waiting is None or (valid, bits) == (1, waiting), f"an offered result changed, cycle {cycle}"
             waiting = bits if valid and not ready else None
             if valid and ready:
-                lanes = len(layer.o.payload.data)
-                played.words[len(played.given)] = read_words(bits, result_width, lanes)
-                played.lasts.append(bits >> (result_width * lanes))
-                played.given.append(cycle)
-            if len(played.given) == len(played.words):
+                results.append(bits)
+                given.append(cycle)
+            if len(results) == len(rows):
                 assert Error(ctx.get(layer.o_error)) is error
                 return
-        raise TimeoutError(f"{len(played.given)} of {len(played.words)} results within {limit} cycles, {stalls}")
+        raise TimeoutError(f"{len(results)} of {len(rows)} results in time, {stalls}")
 
     simulator = Simulator(layer)
     simulator.add_clock(1e-6)
     simulator.add_testbench(send, background=True)
     simulator.add_testbench(receive)
     simulator.run()
-    return played
-
-
-def relu(values: Any) -> Bits:
-    """fp32 patterns: +0 for negative numbers and -0; NaN stays NaN."""
-    patterns = golden.to_bits(values)
-    negative = (patterns >> 31 == 1) & ~np.isnan(patterns.view(np.float32))
-    return np.where(negative, 0, patterns).astype(np.uint32)
+    return Played(unpack(results, width, lanes), [bits >> width * lanes for bits in results], taken, given)
 
 
 @pytest.mark.parametrize(
@@ -123,21 +112,19 @@ def test_dense_layer(config: MxuConfig, k: int, n: int, seed: int) -> None:
     activations = vectors.matrix((160, k), source, seed)
     activations[::4] = generator.choice(vectors.corners(source, ties=False), size=(40, k))
     weights = vectors.matrix((n, k), source, seed).T
-    product: Any = golden.matmul(
-        golden.from_bits(activations, source),
-        golden.from_bits(weights, source),
-        rows=config.rows,
-        result=config.result.name,
-    )
+    matrices = golden.from_bits(activations, source), golden.from_bits(weights, source)
+    product: Any = golden.matmul(*matrices, rows=config.rows, result=config.result.name)
     with np.errstate(invalid="ignore"):
         kinds = [np.isnan(product), product == np.inf, product == -np.inf, (product < 0) & np.isfinite(product)]
     assert all(kind.any() for kind in kinds)
 
     packets = np.split(activations, np.cumsum(generator.integers(1, config.depth + 1, size=80)))
-    packets = [packet for packet in packets if len(packet)]
-    packets = [part for packet in packets for part in np.split(packet, range(config.depth, len(packet), config.depth))]
-    played = play(dense_layer(config, weights), packets, Stalls(seed))
-    np.testing.assert_array_equal(played.words << np.uint32(32 - config.result.width), relu(product))
+    within = (np.split(packet, range(config.depth, len(packet), config.depth)) for packet in packets)
+    packets = [part for parts in within for part in parts if len(part)]
+    played = play(DenseLayer(config, weights.tolist()), packets, Stalls(seed))
+    patterns = golden.to_bits(product)
+    expected = np.where((patterns >> 31 == 1) & ~kinds[0], 0, patterns)  # +0 for -0, too; NaN stays NaN
+    np.testing.assert_array_equal(played.words << np.uint32(32 - config.result.width), expected)
     assert played.lasts == [int(row + 1 == len(packet)) for packet in packets for row in range(len(packet))]
 
 
@@ -147,13 +134,14 @@ def test_relu_of_negative_zero() -> None:
     activations = np.full((1, 2), one, dtype=np.uint32)
     product: Any = golden.matmul(activations.view(np.float32), weights.view(np.float32), rows=2)
     assert golden.to_bits(product).tolist() == [[0x80000000]]
-    assert play(dense_layer(MxuConfig(rows=2, columns=1, depth=2), weights), [activations]).words.tolist() == [[0]]
+    layer = DenseLayer(MxuConfig(rows=2, columns=1, depth=2), weights.tolist())
+    assert play(layer, [activations]).words.tolist() == [[0]]
 
 
 def test_latency_and_throughput_of_the_dense_layer() -> None:
     """They are what its docstring says, once the first weights are loaded."""
     config = MxuConfig(rows=2, columns=3, depth=16, stages=3)
-    layer = dense_layer(config, np.full((2, 2), 0x3F800000))
+    layer = DenseLayer(config, [[0x3F800000] * 2] * 2)
     assert config.depth == layer.latency
     rows = np.zeros((config.shortest_tile, 2), dtype=np.uint32)
     played = play(layer, [rows] * 8)
@@ -163,23 +151,20 @@ def test_latency_and_throughput_of_the_dense_layer() -> None:
 
 
 def test_a_packet_that_is_too_long() -> None:
-    """The dense layer says so."""
-    layer = dense_layer(MxuConfig(rows=1, columns=1, depth=2), np.full((1, 1), 0x3F800000))
+    layer = DenseLayer(MxuConfig(rows=1, columns=1, depth=2), [[0x3F800000]])
     play(layer, [np.zeros((3, 1), dtype=np.uint32)], error=Error.TILE_LONG)
 
 
 @pytest.mark.filterwarnings("ignore::amaranth.hdl.UnusedElaboratable")  # what is refused goes unused
 @pytest.mark.parametrize("shape", [(0, 1), (1, 0), (3, 1), (1, 3)])
 def test_weights_that_do_not_fit(shape: tuple[int, int]) -> None:
-    """They are refused."""
     with pytest.raises(ValueError, match=r"weights must be 1 to 2 rows of 1 to 2 words each, not \["):
-        dense_layer(MxuConfig(rows=2, columns=2, depth=2), np.zeros(shape, dtype=np.uint32))
+        DenseLayer(MxuConfig(rows=2, columns=2, depth=2), np.zeros(shape, dtype=np.uint32).tolist())
     gc.collect()  # now, while the warning is ignored
 
 
 def test_the_dense_layer_is_lint_clean(tmp_path: Path) -> None:
-    """As Verilog."""
-    layer = dense_layer(MxuConfig(rows=3, columns=2, depth=4), np.full((2, 1), 0x3F800000))
+    layer = DenseLayer(MxuConfig(rows=3, columns=2, depth=4), [[0x3F800000]] * 2)
     path = tmp_path / "dense_layer.v"
     path.write_text(to_verilog(layer, name="dense_layer"))
     lint(path, "dense_layer")
@@ -192,15 +177,13 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
     page = (_DOCS / "how-to" / "embed.md").read_text()
     commands = [line[2:] for line in page.splitlines() if line.startswith("$ openmxu ")]
     assert next(line[2:].strip() for line in _SQUARE.splitlines() if " openmxu " in line) in commands
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(folder)
+    with chdir(folder):
         for command in commands:
             assert frame.main(shlex.split(command)[1:]) == 0, command
     return folder
 
 
 def test_square_is_lint_clean(exported: Path, tmp_path: Path) -> None:
-    """With the unit in it."""
     path = tmp_path / "both.v"
     path.write_text((exported / "mxu.v").read_text() + _SQUARE)
     lint(path, "square")
@@ -214,19 +197,11 @@ def test_the_commands_write_what_the_page_says(exported: Path) -> None:
 
 
 def run_square(exported: Path, simulator: str, square: str = _SQUARE) -> None:
-    """Run the bench on a design around the exported unit."""
-    simulate(
-        (exported / "mxu.v").read_text() + square,
-        "square",
-        "examples_bench",
-        simulator=simulator,
-        timeout=60,
-        environment={"PYTHONPATH": str(Path(__file__).parent)},
-    )
+    verilog, path = (exported / "mxu.v").read_text() + square, {"PYTHONPATH": str(Path(__file__).parent)}
+    simulate(verilog, "square", "examples_bench", simulator=simulator, timeout=60, environment=path)
 
 
 def test_square(exported: Path, simulator: str) -> None:
-    """Random matrices, bit for bit."""
     run_square(exported, simulator)
 
 

@@ -13,15 +13,9 @@ from openmxu_sim.operands import vectors
 
 from .bits import same_bits
 
-_EXAMPLES = Path(__file__).parent.parent / "docs" / "examples"
-
-
-@pytest.fixture(scope="module")
-def tutorial() -> Any:
-    """Its two files, which belong to no package."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(str(_EXAMPLES))
-        yield importlib.import_module("first_array"), importlib.import_module("first_array_solutions")
+with pytest.MonkeyPatch.context() as patch:
+    patch.syspath_prepend(str(Path(__file__).parent.parent / "docs" / "examples"))
+    first, solutions = (importlib.import_module(name) for name in ("first_array", "first_array_solutions"))
 
 
 def _product(a: Bits, b: Bits, fmt: str = "bf16") -> Bits:
@@ -31,10 +25,8 @@ def _product(a: Bits, b: Bits, fmt: str = "bf16") -> Bits:
 
 
 @pytest.mark.parametrize(("rows", "columns", "beats"), [(1, 2, 3), (3, 1, 5)])
-def test_array(tutorial: Any, rows: int, columns: int, beats: int) -> None:
-    first, solutions = tutorial
-    a = vectors.matrix((beats, rows), "bf16", 1)
-    b = vectors.matrix((rows, columns), "bf16", 2)
+def test_array(rows: int, columns: int, beats: int) -> None:
+    a, b = vectors.matrix((beats, rows), "bf16", 1), vectors.matrix((rows, columns), "bf16", 2)
     note = f"{rows}x{columns}, seeds 1, 2"
     same_bits(first.multiply(first.Array(rows, columns), a, b), _product(a, b), note=note)
     pipelined = first.Array(rows, columns, solutions.Pipelined)
@@ -43,14 +35,12 @@ def test_array(tutorial: Any, rows: int, columns: int, beats: int) -> None:
     same_bits(unskewed, _product(solutions.unskewed(a), b), note=note)
 
 
-def test_narrow(tutorial: Any) -> None:
-    first, solutions = tutorial
+def test_narrow() -> None:
     a, b = vectors.matrix((6, 2), "fp8_e4m3", 3), vectors.matrix((2, 1), "fp8_e4m3", 4)
     same_bits(first.multiply(first.Array(2, 1, solutions.Narrow), a, b), _product(a, b, "fp8_e4m3"), note="seeds 3, 4")
 
 
-def test_cycles(tutorial: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    first, solutions = tutorial
+def test_cycles(monkeypatch: pytest.MonkeyPatch) -> None:
     ticks = 0
 
     class Counted(Simulator):

@@ -5,6 +5,7 @@ import signal
 import sys
 import uuid
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,14 +15,11 @@ from openmxu_studies.faults.leftovers import end_at
 
 MATMUL = "matmul A.npy B.npy --rows 4 --columns 4 -o out/C.npy --stats out/stats.json"
 COMMANDS = {
-    "pysim": f"{MATMUL} --engine pysim --vcd out/wave.vcd",
-    "icarus": f"{MATMUL} --engine icarus --vcd out/wave.vcd",
-    "verilator": f"{MATMUL} --engine verilator --vcd out/wave.vcd",
-    "compiled": f"{MATMUL} --engine compiled --vcd out/wave.vcd",
+    **{each: f"{MATMUL} --engine {each} --vcd out/wave.vcd" for each in ("pysim", "icarus", "verilator", "compiled")},
     "model": f"{MATMUL} --engine model",
     "verilog": "verilog mxu --rows 8 --columns 8 -o out/mxu.v",
     "area": "area --quick -o area",
-    "verify": "verify --only 'converter'",
+    "verify": "verify --only converter",
     "board": "board build icebreaker -o board",
     "bench": "bench --quick --json out/speed.json",
     "demo": "demo -o demo",
@@ -34,7 +32,7 @@ ENDINGS = {
     signal.SIGKILL: (-9, ""),
 }
 OUTPUTS = {"C.npy", "stats.json", "wave.vcd", "mxu.v", "speed.json"}
-OLD = "what stood there before"
+OLD = b"what stood there before"
 
 
 def check(name: str, number: signal.Signals, seconds: float, folder: Path, again: float | None = None) -> None:
@@ -48,38 +46,24 @@ def check(name: str, number: signal.Signals, seconds: float, folder: Path, again
     for matrix, seed in (("A", 0), ("B", 1)):
         np.save(work / f"{matrix}.npy", np.random.default_rng(seed).standard_normal((64, 64), dtype=np.float32))
     for file in OUTPUTS:
-        (work / "out" / file).write_text(OLD)
-    words = [word.strip("'") for word in COMMANDS[name].split()]
-    ending = end_at(
-        seconds,
-        number,
-        [sys.executable, "-m", "openmxu", *words],
-        marker=uuid.uuid4().hex,
-        folder=folder / "tmp",
-        environment=os.environ | {"XDG_CACHE_HOME": str(folder / "cache")},
-        directory=work,
-        again=again,
-        awake=True,
-    )
+        (work / "out" / file).write_bytes(OLD)
+    command = [sys.executable, "-m", "openmxu", *COMMANDS[name].split()]
+    how: dict[str, Any] = {"marker": uuid.uuid4().hex, "folder": folder / "tmp", "directory": work, "again": again}
+    variables = os.environ | {"XDG_CACHE_HOME": str(folder / "cache")}
+    ending = end_at(seconds, number, command, environment=variables, awake=True, **how)
     shown = f"{name}, {number.name} after {seconds} s: {ending}"
     assert ending.left == (), shown
     assert "Traceback" not in ending.errors, shown
+    assert {path.name for path in (work / "out").iterdir()} == OUTPUTS, shown
     if ending.sent and ending.code != 0:
         assert ending.seconds < 5, shown  # one, on a machine with nothing else to do
         code, word = ENDINGS[number]
         assert ending.code == code, shown
         assert ending.errors.endswith(word), shown
-    assert {path.name for path in (work / "out").iterdir()} == OUTPUTS, shown
-    if ending.sent and ending.code != 0:
         for path in (work / "out").iterdir():
-            content = path.read_bytes()
-            assert content == OLD.encode() or is_whole(path, content), f"{path.name}: {shown}"
-
-
-def is_whole(path: Path, content: bytes) -> bool:
-    """Whether a file is one that the command has finished."""
-    ends = {".npy": b"", ".json": b"}\n", ".vcd": b"\n", ".v": b"*/\n"}
-    return len(content) > 100 and content.endswith(ends[path.suffix])
+            content, end = path.read_bytes(), {".npy": b"", ".json": b"}\n", ".vcd": b"\n", ".v": b"*/\n"}[path.suffix]
+            finished = len(content) > 100 and content.endswith(end)
+            assert content == OLD or finished, f"{path.name}: {shown}"
 
 
 @pytest.mark.parametrize(

@@ -8,14 +8,16 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import chdir, contextmanager
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from openmxu.cli import frame
-from openmxu_sim.cosim.simulators import SimulatorNotFoundError, load_simulator
+
+from .conftest import need, ran, thorough
 
 _DOCS = Path(__file__).parent.parent / "docs"
 _EXAMPLE = _DOCS / "examples" / "litex"
@@ -31,21 +33,17 @@ _COMMAND = next(line[2:] for line in _PAGE.splitlines() if line.startswith("$ op
 """What the page exports: a square unit of fp32 words."""
 
 _SMALL = "openmxu verilog mxu --bus axi --depth 4 -o mxu_axi.v"
+_WRITER = "WishboneDMAWriter(wishbone.Interface(data_width=WORD), endianness="
 
 
 @contextmanager
 def served(command: str, folder: Path, example: Path = _EXAMPLE) -> Iterator[str]:
     """Export a unit, build the SoC around it and serve it, as the page does; its port. csr.csv goes to the folder."""
-    try:
-        load_simulator("verilator")
-    except SimulatorNotFoundError as error:
-        pytest.skip(str(error))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(folder)
+    need("verilator")
+    with chdir(folder):
         assert frame.main(shlex.split(command)[1:]) == 0
-    with subprocess.Popen(
-        [sys.executable, example / "simulate.py", "-o", "."], cwd=folder, stdout=subprocess.PIPE, text=True
-    ) as process:
+    serve: list[Any] = [sys.executable, example / "simulate.py", "-o", "."]
+    with subprocess.Popen(serve, cwd=folder, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         port = process.stdout.readline().strip()
         assert port.startswith("socket://"), process.wait()
@@ -56,31 +54,26 @@ def served(command: str, folder: Path, example: Path = _EXAMPLE) -> Iterator[str
 
 
 def host(folder: Path, *arguments: object, program: str = "") -> subprocess.CompletedProcess[str]:
-    """Run the host's script, or a program that imports it."""
     script = ["-c", program] if program else [str(_EXAMPLE / "host.py"), *map(str, arguments)]
-    return subprocess.run(
-        [sys.executable, *script], cwd=folder, capture_output=True, text=True, check=False, timeout=500
-    )
+    return ran([sys.executable, *script], cwd=folder, timeout=500)
 
 
 @pytest.mark.parametrize(
-    ("command", "count"),
+    "command",
     [
-        pytest.param(_COMMAND, 25, id="page"),
-        pytest.param(
-            f"{_SMALL} --rows 4 --columns 4 --operand fp8_e4m3 --source fp8_e4m3 --subnormals ieee --result fp8_e4m3",
-            25,
-            marks=pytest.mark.thorough,
-            id="fp8",
+        _COMMAND,
+        thorough(
+            f"{_SMALL} --rows 4 --columns 4 --operand fp8_e4m3 --source fp8_e4m3 --subnormals ieee --result fp8_e4m3"
         ),
     ],
+    ids=["page", "fp8"],
 )
-def test_products(command: str, count: int, tmp_path: Path) -> None:
+def test_products(command: str, tmp_path: Path) -> None:
     """Ragged, of all bit patterns, in all precisions; then with a memory that holds hardly more than a tile."""
     with served(command, tmp_path) as port:
-        done = host(tmp_path, "--port", port, "--count", count)
+        done = host(tmp_path, "--port", port, "--count", 25)
         assert (done.returncode, done.stderr) == (0, ""), done.stdout
-        assert re.search(rf"^{count} products, 0 of \d{{3,}} words differ from the golden model$", done.stdout, re.M)
+        assert re.search(r"^25 products, 0 of \d{3,} words differ from the golden model$", done.stdout, re.M)
 
         csr = (tmp_path / "csr.csv").read_text()
         assert csr.count(",8192,cached") == 1
@@ -112,13 +105,7 @@ def test_products(command: str, count: int, tmp_path: Path) -> None:
 def test_a_unit_that_is_none(options: list[str], complaint: str, tmp_path: Path) -> None:
     """The last line says so, with a simulation and for a board."""
     for command in (["simulate.py"], ["soc.py", "radiona_ulx3s", "--no-compile"]):
-        done = subprocess.run(
-            [sys.executable, _EXAMPLE / command[0], *command[1:], *options],
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        done = ran([sys.executable, _EXAMPLE / command[0], *command[1:], *options], cwd=tmp_path)
         assert done.returncode != 0
         assert re.fullmatch(complaint, done.stderr.splitlines()[-1])
 
@@ -127,25 +114,23 @@ def test_a_unit_that_is_none(options: list[str], complaint: str, tmp_path: Path)
 @pytest.mark.parametrize(
     ("right", "wrong", "code"),
     [
-        pytest.param(
-            'self.dma = WishboneDMAWriter(wishbone.Interface(data_width=WORD), endianness="big")',
-            '"little"',
-            1,
-            id="swapped",
-        ),
-        pytest.param("self.sink.ready.eq(~converter.source.valid)", "self.sink.ready.eq(1)", 2, id="TUSER too early"),
+        (f'{_WRITER}"big"', f'{_WRITER}"little"', 1),
+        ("self.sink.ready.eq(~converter.source.valid)", "self.sink.ready.eq(1)", 2),
     ],
+    ids=["swapped", "TUSER too early"],
 )
 def test_mistakes_are_seen(right: str, wrong: str, code: int, tmp_path: Path) -> None:
     """By the comparison, or by the unit itself."""
     example = shutil.copytree(_EXAMPLE, tmp_path / "example")
     text = (example / "soc.py").read_text()
     assert text.count(right) == 1
-    wrong = right.replace('"big"', wrong) if '"big"' in right else wrong
     (example / "soc.py").write_text(text.replace(right, wrong))
     with served(f"{_SMALL} --rows 2 --columns 2", tmp_path, example) as port:
         done = host(tmp_path, "--port", port)
     assert done.returncode == code, done.stdout + done.stderr
+
+
+_WIDTHS = "constant,config_csr_data_width,32,,\nconstant,config_bus_address_width,32,,\n"
 
 
 @pytest.mark.parametrize(
@@ -157,13 +142,8 @@ def test_mistakes_are_seen(right: str, wrong: str, code: int, tmp_path: Path) ->
     ids=["silent", "another"],
 )
 def test_another_thing_on_the_port(answer: bytes, complaint: str, tmp_path: Path) -> None:
-    """One line."""
-    names = ["enable", "reset"]
-    (tmp_path / "csr.csv").write_text(
-        "".join(f"csr_register,mxu_{name},{4 * address:#x},1,rw\n" for address, name in enumerate(names))
-        + "memory_region,registers,0x20000000,4096,io\n"
-        "constant,config_csr_data_width,32,,\nconstant,config_bus_address_width,32,,\n"
-    )
+    registers = "csr_register,mxu_enable,0x0,1,rw\ncsr_register,mxu_reset,0x4,1,rw\n"
+    (tmp_path / "csr.csv").write_text(f"{registers}memory_region,registers,0x20000000,4096,io\n{_WIDTHS}")
 
     def serve() -> None:
         connection, _ = server.accept()
@@ -188,8 +168,7 @@ def test_another_thing_on_the_port(answer: bytes, complaint: str, tmp_path: Path
     [("no such port", r".*no such port.*"), ("loop://", r"csr\.csv must be of a SoC with the unit; it has no .*")],
 )
 def test_nothing_to_talk_to(port: str, complaint: str, tmp_path: Path) -> None:
-    """One line, too; also of a SoC without the unit."""
-    (tmp_path / "csr.csv").write_text("constant,config_csr_data_width,32,,\nconstant,config_bus_address_width,32,,\n")
+    (tmp_path / "csr.csv").write_text(_WIDTHS)
     done = host(tmp_path, "--port", port)
     assert (done.returncode, done.stdout) == (2, "")
     assert re.fullmatch(rf"host\.py: {complaint}\n", done.stderr)

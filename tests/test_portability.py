@@ -1,7 +1,11 @@
-"""What only Linux has must not be needed. This takes it away; nothing here was run on another system."""
+"""What only Linux has must not be needed, nor what is optional: these tests take it away.
+
+Nothing here was run on another system. `.ci/run` rests on a shell without optional programs, and on a second run of
+what the first one skipped.
+"""
 
 import os
-import subprocess
+import shutil
 import sys
 from pathlib import Path
 
@@ -11,7 +15,7 @@ import pytest
 from openmxu_sim import golden
 
 from .bits import same_bits
-from .conftest import compiled, slow
+from .conftest import compiled, ran, slow
 
 # What macOS lacks: calls, and the files that the kernel shows processes in.
 WITHOUT = """
@@ -36,14 +40,8 @@ sys.exit(main(sys.argv[1:]))
 
 def run(*arguments: str, cache: Path) -> str:
     """Run a command without; what it says on standard error."""
-    done = subprocess.run(
-        [sys.executable, "-c", WITHOUT, *arguments],
-        capture_output=True,
-        text=True,
-        check=False,
-        env=os.environ | {"XDG_CACHE_HOME": str(cache)},
-        timeout=300,
-    )
+    variables = os.environ | {"XDG_CACHE_HOME": str(cache)}
+    done = ran([sys.executable, "-c", WITHOUT, *arguments], env=variables, timeout=300)
     assert done.returncode == 0, done.stderr
     return done.stderr
 
@@ -69,8 +67,57 @@ def test_export(tmp_path: Path) -> None:
 def test_windows_is_refused_in_a_line() -> None:
     """Its Python has neither fcntl nor SIGHUP."""
     without = "import sys, _signal; sys.modules['fcntl'] = None; del _signal.SIGHUP"
-    program = f"{without}; from openmxu.__main__ import main; sys.exit(main())"
-    done = subprocess.run([sys.executable, "-c", program, "list"], capture_output=True, text=True, check=False)
+    done = ran([sys.executable, "-c", f"{without}; from openmxu.__main__ import main; sys.exit(main())", "list"])
     assert (done.returncode, done.stdout) == (2, "")
     said = "OpenMXU runs on Linux, and is prepared for macOS; Windows has no fcntl, so use WSL there"
     assert done.stderr == f"openmxu: {said}\n"
+
+
+_ROOT = Path(__file__).parent.parent
+
+_TESTS = {
+    "test_few": """
+import os, pytest
+@pytest.mark.skipif("THERE" not in os.environ, reason="it is not installed")
+def test_what_needs_it(): pass
+def test_plain(): pass
+""",
+    "test_whole": """
+import os, pytest
+if "THERE" not in os.environ:
+    pytest.skip("it is not installed", allow_module_level=True)
+def test_what_needs_it(): pass
+""",
+}
+
+
+@pytest.mark.skipif(shutil.which("dpkg") is None, reason="this is no Debian")
+def test_a_newcomer_has_nothing_optional(tmp_path: Path) -> None:
+    ask = "echo $HOME; ls -A $HOME; for name in $NAMES; do command -v $name >/dev/null && echo $name; done; python3 -V"
+    there = ["bash", "git", "make", "cc", "c++", "ls", "sed"]
+    optional = ["iverilog", "verilator", "ghdl", "sta", "chromium", "yosys", "nextpnr-ecp5", "graywolf", "node"]
+    names = {"NAMES": " ".join([*optional, *there])}
+    done = ran([_ROOT / ".ci/newcomer", "sh", "-c", ask], env=os.environ | names, check=True)
+    home, *lines = done.stdout.splitlines()
+    assert lines[:-1] == ["bin", *there]
+    assert lines[-1].startswith("Python 3.")
+    assert not Path(home).exists()
+    ran([_ROOT / ".ci/newcomer", "python3", "-m", "venv", "--without-pip", tmp_path / "venv"], check=True)
+    assert (tmp_path / "venv/bin/python").exists(), "it outlives the newcomer's home"
+
+
+def test_a_second_run_has_what_the_first_one_skipped(tmp_path: Path) -> None:
+    """Single tests and whole modules; also with several workers."""
+    for name, text in _TESTS.items():
+        (tmp_path / f"{name}.py").write_text(text)
+    listed = tmp_path / "skipped"
+
+    def run(*options: str, **variables: str) -> str:
+        command = [sys.executable, "-m", "pytest", "-q", "-p", "tests.conftest", "-n", "2", *options, str(tmp_path)]
+        done = ran(command, cwd=_ROOT, env=os.environ | variables)
+        assert done.returncode == 0, done.stdout
+        return done.stdout
+
+    assert "1 passed, 2 skipped" in run(f"--list-skipped={listed}")
+    assert len(listed.read_text().splitlines()) == 2
+    assert "2 passed in" in run(f"--only-listed={listed}", THERE="yes")

@@ -4,7 +4,6 @@ import re
 from decimal import ROUND_HALF_UP, Decimal
 from pathlib import Path
 from statistics import median
-from typing import Any
 
 import pytest
 
@@ -14,30 +13,21 @@ from openmxu_sim.verify.evidence import Evidence
 from .conftest import load_file
 
 _DOCS = Path(__file__).resolve().parent.parent / "docs"
-_MARK = "<!-- end of record -->"
+records = load_file(_DOCS / "records.py")
 
 
-_PAGES = load_file(_DOCS / "records.py").PAGES
-_VERIFIED = load_file(_DOCS / "records.py").VERIFIED
-
-
-@pytest.fixture
-def records() -> Any:
-    return load_file(_DOCS / "records.py")
-
-
-@pytest.mark.parametrize("page", _PAGES)
-def test_pages_show_their_records(page: str, records: Any) -> None:
+@pytest.mark.parametrize("page", records.PAGES)
+def test_pages_show_their_records(page: str) -> None:
     assert (_DOCS / "reference" / page).read_text() == records.written(page), "run python docs/records.py"
 
 
 def test_all_pages_with_marks_are_written() -> None:
     pages = [_DOCS.parent / "README.md", *_DOCS.glob("*.md"), *_DOCS.glob("[a-z]*/*.md")]  # not what is built
-    marked = {page for page in pages if _MARK in page.read_text()}
-    assert marked == {(_DOCS / "reference" / page).resolve() for page in _PAGES}
+    marked = {page for page in pages if "<!-- end of record -->" in page.read_text()}
+    assert marked == {(_DOCS / "reference" / page).resolve() for page in records.PAGES}
 
 
-def test_long_records_are_whole_where_they_are_built(records: Any) -> None:
+def test_long_records_are_whole_where_they_are_built() -> None:
     """The repository has how they begin; the documentation has a row for each check and each figure."""
     built = records.written("verification.md", whole=True)
     assert [row.name for part in records._verified() for row in part.rows if f"| {row.name} |" not in built] == []
@@ -49,49 +39,44 @@ def test_long_records_are_whole_where_they_are_built(records: Any) -> None:
         assert (len(text.splitlines()), len(re.findall("^#", text, re.MULTILINE))) == (lines, sections)
 
 
-@pytest.mark.parametrize(
-    ("names", "expected"),
-    [
-        ([f"verification-{part}.json" for part in _VERIFIED], checks(thorough=True)),
-        (["faults.json"], checks(thorough=False, faults=True)),
-    ],
-    ids=["verification", "faults"],
-)
-def test_records_have_all_rows(names: list[str], expected: object) -> None:
+def _record(name: str) -> Evidence:
+    return Evidence.of_json((_DOCS / "reference" / f"{name}.json").read_text())
+
+
+@pytest.mark.parametrize("faults", [False, True], ids=["verification", "faults"])
+def test_records_have_all_rows(faults: bool) -> None:
     """Each once. A check that is added, or renamed, asks for a new record."""
-    parts = [Evidence.of_json((_DOCS / "reference" / name).read_text()) for name in names]
-    rows = [(row.group, row.name) for part in parts for row in part.rows]
-    assert sorted(rows) == sorted(expected)  # type: ignore[call-overload]
+    names = ["faults"] if faults else [f"verification-{part}" for part in records.VERIFIED]
+    rows = [(row.group, row.name) for name in names for row in _record(name).rows]
+    assert sorted(rows) == sorted(checks(thorough=not faults, faults=faults))
 
 
 def test_parts_of_the_record_are_what_make_runs() -> None:
     makefile = (_DOCS.parent / "Makefile").read_text()
     words = dict(re.findall(r"^VERIFY\.(\w+) := (.*)$", makefile, re.MULTILINE))
-    assert tuple(words) == _VERIFIED
+    assert tuple(words) == records.VERIFIED
     for part, only in words.items():
-        evidence = Evidence.of_json((_DOCS / f"reference/verification-{part}.json").read_text())
-        assert evidence.only == tuple(only.split())
+        assert _record(f"verification-{part}").only == tuple(only.split())
 
 
-def test_a_record_has_no_check_that_was_not_run(records: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_record_has_no_check_that_was_not_run(monkeypatch: pytest.MonkeyPatch) -> None:
     text = records._read("verification-unit.json").replace('"status": "holds"', '"status": "not run"', 1)
     monkeypatch.setattr(records, "_read", lambda name: text)
     with pytest.raises(ValueError, match="must be the record of a run of all checks without failures: make verify-"):
         records._verification()
 
 
-def test_an_old_record_is_called_old(records: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_old_record_is_called_old(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(records, "provenance", lambda: {records.NETLIST: "another"})
     for page, target in (("speed.md", "bench"), ("verification.md", "verify-unit"), ("training.md", "study")):
         assert f"has changed since this was measured; `make {target}` measures it anew" in records.written(page)
     assert "The unit has changed since this was measured.\n" in records.written("peers.md")
     monkeypatch.setattr(records, "_NOISE", -1.0)
-    assert "Moved since the headline page was measured: significand product, multiplier, proc" in records.written(
-        "area.md"
-    )
+    moved = "Moved since the headline page was measured: significand product, multiplier, proc"
+    assert moved in records.written("area.md")
 
 
-def test_pages_read_areas_with_deviations(records: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pages_read_areas_with_deviations(monkeypatch: pytest.MonkeyPatch) -> None:
     """As reports write them that measured several orders; README has what the page opens with, and its pictures."""
     read = records._read
     parts = ("significand product", "multiplier", "processing element", "array", "unit")
@@ -112,9 +97,8 @@ def test_the_areas_page_says_of_the_claims_what_its_figures_say() -> None:
     page = (_DOCS / "reference/areas/summary.md").read_text()
     doubted = {line.split(" ")[1].rstrip(":") for line in page.splitlines() if "No statement uses it" in line}
     ratios: dict[tuple[str, str], list[Decimal]] = {}
-    for target, part, *found in re.findall(
-        r"^\| (\S+) \| ([\w ]+) \| 1 \([^|]*\| (\S+)[^|]*\| (\S+)[^|]*\|$", page, re.M
-    ):
+    row = r"^\| (\S+) \| ([\w ]+) \| 1 \([^|]*\| (\S+)[^|]*\| (\S+)[^|]*\|$"
+    for target, part, *found in re.findall(row, page, re.MULTILINE):
         for name, ratio in zip(("fp16", "fp32"), found, strict=True):
             if target not in doubted and ratio != "-":
                 ratios.setdefault((name, part), []).append(Decimal(ratio))
@@ -126,9 +110,9 @@ def test_the_areas_page_says_of_the_claims_what_its_figures_say() -> None:
         word = "at least" if share >= 1 else "within 10 % of" if share >= Decimal("0.9") else "less than"
         expected.add((name, word, part, str(middle)))
     said = {
-        (name, word, part, middle)
+        (name, word.strip(), part.strip(), middle)
         for name, sentence in re.findall(r"^- Against (\w+), bf16 saves (.*)\.$", page, re.MULTILINE)
         for word, parts in re.findall(r"([a-z10 %]+) the claimed area in ([^;]*)", sentence)
         for part, middle in re.findall(r"([\w ]+) \(([\d.]+)\)", parts)
     }
-    assert {(name, word.strip(), part.strip(), middle) for name, word, part, middle in said} == expected
+    assert said == expected

@@ -1,78 +1,50 @@
 """docs/release.py refuses what is not ready, and tags what is."""
 
-import subprocess
-from datetime import datetime, tzinfo
+from datetime import datetime
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
 
 import pytest
 
-from .conftest import load_file, needs_git
+from .conftest import load_file, needs_git, ran
 
 pytestmark = needs_git
 
 _TODAY = "2026-01-31"
-_DOCS = Path(__file__).parent.parent / "docs"
-
 _SECTION = f"[1.2.3] - {_TODAY}"
 _OLD = "The unit has changed since this was measured."
 
 _FILES = {
     "pyproject.toml": '[project]\nname = "x"\nversion = "1.2.3"\n',
-    "CHANGELOG.md": f"""# Changelog
-
-## [Unreleased]
-
-## [1.2.3] - {_TODAY}
-
-### Added
-- A thing.
-
-## [1.2.2] - 2020-01-01
-
-Old.
-""",
+    "CHANGELOG.md": f"# Changelog\n\n## [Unreleased]\n\n## {_SECTION}\n\n### Added\n- A thing.\n\n"
+    "## [1.2.2] - 2020-01-01\n\nOld.\n",
     "CITATION.cff": f"version: 1.2.3\ndate-released: {_TODAY}\n",
     "README.md": "A project.\n",
     "docs/reference/speed.md": "Fast.\n",
 }
 
-
-class _Clock(datetime):
-    """A day that does not end while tests run."""
-
-    @classmethod
-    def now(cls, tz: tzinfo | None = None) -> "_Clock":
-        return cls.fromisoformat(_TODAY).replace(tzinfo=tz)
-
-
-@pytest.fixture(scope="module")
-def release() -> Any:
-    module = load_file(_DOCS / "release.py")
-    module.datetime = _Clock
-    return module
+release = load_file(Path(__file__).parent.parent / "docs/release.py")
+release.datetime = SimpleNamespace(now=lambda _: datetime.fromisoformat(_TODAY))  # the day does not end while tests run
 
 
 def _git(folder: Path, *arguments: str) -> str:
-    return subprocess.run(["git", *arguments], cwd=folder, check=True, capture_output=True, text=True).stdout
+    return ran(["git", *arguments], cwd=folder, check=True).stdout
 
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A small project that is ready."""
     for who in ("AUTHOR", "COMMITTER"):
         monkeypatch.setenv(f"GIT_{who}_NAME", "a")
         monkeypatch.setenv(f"GIT_{who}_EMAIL", "a@b.example")
     for name, text in _FILES.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
-    _git(tmp_path, "init", "--quiet")
-    _git(tmp_path, "add", "--all")
-    _git(tmp_path, "commit", "--quiet", "--message", "all")
+    for arguments in ("init --quiet", "add --all", "commit --quiet --message all"):
+        _git(tmp_path, *arguments.split())
     return tmp_path
 
 
-def test_ready(release: Any, project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_ready(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert release.main([], project) == 0
     assert capsys.readouterr().out == "1.2.3 is ready\n"
     assert _git(project, "tag") == ""
@@ -92,7 +64,7 @@ def test_ready(release: Any, project: Path, capsys: pytest.CaptureFixture[str]) 
     ],
 )
 def test_messages(
-    release: Any, project: Path, capsys: pytest.CaptureFixture[str], name: str, old: str, new: str, message: str
+    project: Path, capsys: pytest.CaptureFixture[str], name: str, old: str, new: str, message: str
 ) -> None:
     (project / name).write_text((project / name).read_text().replace(old, new))
     _git(project, "commit", "--quiet", "--all", "--message", "change")
@@ -101,7 +73,7 @@ def test_messages(
     assert _git(project, "tag") == ""
 
 
-def test_git(release: Any, project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_git(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     _git(project, "tag", "v1.2.3")
     (project / "new").touch()
     assert release.main([], project) == 2

@@ -3,6 +3,7 @@
 import json
 import re
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,10 +28,7 @@ _ACCURACY = accuracy.Accuracy.of_json((Path(__file__).parents[2] / "docs" / "ref
 @pytest.mark.parametrize("wrong", [False, True])
 def test_demo(wrong: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """With the area of one small design."""
-    report = openmxu.area.report
-    monkeypatch.setattr(
-        openmxu.area, "report", lambda *given, **options: report(*given, **options, points=[point(PRODUCT, BF16)])
-    )
+    monkeypatch.setattr(openmxu.area, "report", partial(openmxu.area.report, points=[point(PRODUCT, BF16)]))
     if wrong:
         classify = demo.classify
         monkeypatch.setattr(demo, "classify", lambda **options: replace(classify(**options), bit_equal=False))
@@ -43,16 +41,8 @@ def test_demo(wrong: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caps
     assert {"area.json", "report.html", "classifier.json"} <= {path.name for path in (tmp_path / "demo").iterdir()}
 
 
-_SPEED = speed.Report(
-    "2026-01-01",
-    "a machine",
-    600.0,
-    {"C compiler": "gcc 12", "numpy": "2"},
-    (Clocked("compiled", 128, 1, 1.0, 8653, 0.25, 3, 60.0),),
-    (),
-    (),
-    ("pysim left out",),
-)
+_TOOLS, _CLOCKED = {"C compiler": "gcc 12", "numpy": "2"}, Clocked("compiled", 128, 1, 1.0, 8653, 0.25, 3, 60.0)
+_SPEED = speed.Report("2026-01-01", "a machine", 600.0, _TOOLS, (_CLOCKED,), (), (), ("pysim left out",))
 
 
 @pytest.mark.parametrize(

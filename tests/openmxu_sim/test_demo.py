@@ -2,6 +2,7 @@
 
 import re
 import tomllib
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +17,9 @@ from openmxu_sim import demo
 @pytest.mark.parametrize("wrong", [False, True])
 def test_outcome(wrong: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two layers of random weights instead of a trained classifier, six images."""
-    generator = np.random.default_rng(0)
-
-    def normal(*shape: int) -> Any:
-        return generator.standard_normal(shape, dtype=np.float32)
-
-    layers = [(normal(5, 4), normal(4)), (normal(4, 3), normal(3))]
-    images = normal(6, 5)
+    normal = partial(np.random.default_rng(0).standard_normal, dtype=np.float32)
+    layers: Any = [(normal((5, 4)), normal(4)), (normal((4, 3)), normal(3))]
+    images: Any = normal((6, 5))
     classes = demo._infer(layers, images, np.matmul)
     monkeypatch.setattr(demo, "train", lambda: (layers, images, classes))
     if wrong:
@@ -58,9 +55,8 @@ def test_what_is_missing_is_said_before_the_first_part(
     named, _, command = complaint.partition(", not installed here: ")
     assert (out, list(tmp_path.iterdir()), command) == ("", [], "pip install 'openmxu[demo]'\n")
     needed = named.removeprefix("openmxu demo: the demo needs ").split(", ")
-    extras = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"][
-        "optional-dependencies"
-    ]
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"]
     assert extras["demo"][0] == "openmxu[area]"
     brought = " ".join(extras["demo"] + extras["area"]).replace("scikit-learn", "sklearn").replace("-", "_")
     assert needed

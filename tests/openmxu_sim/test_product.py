@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from openmxu.spec.config import MxuConfig
-from openmxu.spec.formats import BF16, FP32, TF32, FloatFormat
+from openmxu.spec.formats import BF16, FORMATS, FP32, TF32, FloatFormat
 from openmxu.spec.passes import PASSES
 from openmxu.spec.tiling import cycles
 from openmxu_sim import engines, golden, matmul, simulate
@@ -22,9 +22,7 @@ from openmxu_sim.engines import CLOCKED
 from openmxu_sim.engines.compiled import Window
 from openmxu_sim.engines.compiled.model import load_model
 from openmxu_sim.engines.model.kernel import load_kernel
-from openmxu_sim.engines.protocol import Run
 from openmxu_sim.operands import vectors
-from openmxu_sim.operands.stimulus import Stimulus
 
 from ..bits import same_bits
 from ..conftest import needs_compiler, slow
@@ -61,15 +59,8 @@ def test_a_unit_of_ones_own(engine: str) -> None:
     same_bits(product.result, same.result)
     assert product.statistics.config == replace(unit, status=True)
     assert same.statistics.config == replace(unit, status=True, depth=512)
-    shown = shape | {
-        "source": "fp32",
-        "output": "bf16",
-        "depth": 4,
-        "units": 1,
-        "operand": "bf16",
-        "accumulate": "fp32",
-    }
-    shown |= {"precision": "high", "products": 1, "passes": 3, "m": 3, "k": 2, "n": 4}
+    shown = shape | {"source": "fp32", "operand": "bf16", "accumulate": "fp32", "output": "bf16", "depth": 4}
+    shown |= {"precision": "high", "products": 1, "passes": 3, "units": 1, "m": 3, "k": 2, "n": 4}
     assert product.statistics.as_dict().items() >= shown.items()
     a, b = (each.astype(ml_dtypes.bfloat16) for each in (_A, _B))
     narrow = matmul(a, b, unit=MxuConfig(2, 2, source=BF16), engine=engine)
@@ -80,10 +71,8 @@ def test_matmul_takes_what_simulate_takes(monkeypatch: pytest.MonkeyPatch) -> No
     """And hands it on."""
     assert signature(matmul).parameters == signature(simulate).parameters
     given: dict[str, Any] = {name: object() for name in signature(matmul).parameters}
-    monkeypatch.setattr(
-        "openmxu_sim.product.on_units.simulate",
-        lambda a, b, **options: SimpleNamespace(result={"a": a, "b": b, **options}),
-    )
+    name = "openmxu_sim.product.on_units.simulate"
+    monkeypatch.setattr(name, lambda a, b, **others: SimpleNamespace(result={"a": a, "b": b, **others}))
     assert matmul(**given) == given
 
 
@@ -101,12 +90,9 @@ def test_bf16_operands_bit_for_bit() -> None:
     wide = (bits.astype(np.uint32) << 16).view(np.float32)
     other = np.ones((3, 2), np.float32)
     for mode in ("flush", "ieee"):
-        first, *others = (
-            matmul(a, other, rows=3, columns=2, subnormals=mode, engine="golden")
-            for a in (operand, wide, bits.view("V2"))
-        )
-        for each in others:
-            same_bits(each, first, note=mode)
+        options: dict[str, Any] = {"rows": 3, "columns": 2, "subnormals": mode, "engine": "golden"}
+        for a in (wide, bits.view("V2")):
+            same_bits(matmul(a, other, **options), matmul(operand, other, **options), note=mode)
 
 
 @pytest.mark.parametrize(
@@ -118,16 +104,14 @@ def test_passes(precision: str, mode: str, engine: str) -> None:
     """The golden bits on each engine, in fp32 and in bf16, split by host or unit, on one unit and on two."""
     a = golden.from_bits(vectors.matrix((5, 8), "fp32", 1))
     b = golden.from_bits(np.ascontiguousarray(vectors.matrix((5, 8), "fp32", 2).T))
-    options = {"precision": precision, "subnormals": mode}
+    options: dict[str, Any] = {"precision": precision, "subnormals": mode}
     for output in ("fp32", "bf16"):
         expected = golden.matmul(a, b, rows=3, result=output, **options)
         for splitter, units in ((False, 1), (True, 2)):
-            found = simulate(
-                a, b, rows=3, columns=2, output=output, splitter=splitter, units=units, engine=engine, **options
-            )
+            unit: dict[str, Any] = {"rows": 3, "columns": 2, "splitter": splitter, "units": units}
+            found = simulate(a, b, **unit, output=output, engine=engine, **options)
             same_bits(found.result, expected, note=f"{options}, {output=}, {splitter=}, {units=}")
-            config = MxuConfig(rows=3, columns=2)
-            assert found.statistics.cycles == cycles(config, 5, 8, 5, precision, units)
+            assert found.statistics.cycles == cycles(MxuConfig(rows=3, columns=2), 5, 8, 5, precision, units)
             assert found.statistics.passes == len(PASSES[precision])
 
 
@@ -144,13 +128,12 @@ def test_other_operands(name: str, engine: str) -> None:
     """As fp32, and as arrays of their own type on streams of it, where numpy has one; results in both formats."""
     a = golden.from_bits(vectors.matrix((3, 4), "fp32", 1))
     b = golden.from_bits(np.ascontiguousarray(vectors.matrix((2, 4), "fp32", 2).T))
-    dtype = golden.DTYPES.get(name)
-    if dtype is None:
-        given = (a, b)
-        assert simulate(*given, rows=2, columns=2, operand=name, engine=engine).statistics.config.source == FP32
-    else:
+    own = name in golden.DTYPES
+    given = (a, b)
+    if own:
         given = tuple(golden.to_array(golden.convert(golden.to_bits(each), "fp32", name), name) for each in (a, b))
-        assert simulate(*given, rows=2, columns=2, operand=name, engine=engine).statistics.config.source.name == name
+    streams = simulate(*given, rows=2, columns=2, operand=name, engine=engine).statistics.config.source
+    assert streams == (FORMATS[name] if own else FP32)
     for output in ("fp32", name):
         expected = golden.matmul(a, b, rows=2, operand=name, result=output)
         for pair in ((a, b), given):
@@ -193,27 +176,19 @@ def test_stacks_and_vectors(left: tuple[int, ...], right: tuple[int, ...], produ
     generator = np.random.default_rng(0)
     a, b = (generator.integers(-8, 9, shape).astype(np.float32) for shape in (left, right))
     found = simulate(a, b, rows=2, columns=2, engine=engine)
-    expected = np.matmul(a, b)
-    assert found.result.shape == expected.shape
-    same_bits(found.result, expected + np.float32(0))
+    same_bits(found.result, np.matmul(a, b) + np.float32(0))
     statistics = found.statistics
     assert statistics.products == products
-    each = cycles(statistics.config, statistics.m, statistics.k, statistics.n)
-    assert statistics.cycles == products * each
+    assert statistics.cycles == products * cycles(statistics.config, statistics.m, statistics.k, statistics.n)
 
 
 @pytest.mark.parametrize(
     ("name", "meant"),
     [
-        ("HIGH", "high"),
-        ("bf16x3", "high"),
-        ("bfloat16_3x", "high"),
-        ("BF16_BF16_F32_X3", "high"),
-        ("bf16x6", "highest"),
-        ("float32", "highest"),
+        *pairs(("HIGH", "bf16x3", "bfloat16_3x", "BF16_BF16_F32_X3"), ("high",)),
+        *pairs(("bf16x6", "float32", SimpleNamespace(name="HIGHEST")), ("highest",)),
         ("bfx9", "exact9"),
         ("medium", "default"),
-        (SimpleNamespace(name="HIGHEST"), "highest"),
     ],
 )
 def test_precisions_of_others(name: Any, meant: str) -> None:
@@ -227,16 +202,9 @@ def test_statistics_of_several_units(units: int) -> None:
     """Five columns of results on units of 3x2: each unit multiplies whole tiles of its share, 3 rows at a time."""
     m, k, n = 5, 8, 5
     told: list[float] = []
-    found = simulate(
-        np.ones((m, k), np.float32),
-        np.ones((k, n), np.float32),
-        rows=3,
-        columns=2,
-        units=units,
-        precision="high",
-        engine="compiled",
-        progress=lambda done, total: told.append(done / total),
-    ).statistics
+    options: dict[str, Any] = {"rows": 3, "columns": 2, "units": units, "precision": "high", "engine": "compiled"}
+    a, b = np.ones((m, k), np.float32), np.ones((k, n), np.float32)
+    found = simulate(a, b, **options, progress=lambda done, total: told.append(done / total)).statistics
     assert told == sorted(told), "progress is that of all units"
     assert told[-1] == 1
     assert found.cycles == cycles(MxuConfig(rows=3, columns=2), m, k, n, "high", units)
@@ -384,10 +352,8 @@ def test_auto_without_a_c_compiler(
     monkeypatch.setattr(simulators, "find_simulator", lambda name: "5" if verilator else None)
     if not kernel:
         load_kernel.cache_clear()
-    assert engines.choose(MxuConfig(rows=size, columns=8), clocked=clocked) == (
-        engine,
-        "auto: not compiled, as CC must name a C compiler that is installed, not '/no/cc'",
-    )
+    reason = "auto: not compiled, as CC must name a C compiler that is installed, not '/no/cc'"
+    assert engines.choose(MxuConfig(rows=size, columns=8), clocked=clocked) == (engine, reason)
 
 
 def test_what_auto_falls_back_to_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -404,11 +370,8 @@ def test_what_auto_falls_back_to_is_said(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_what_counts_no_cycles(monkeypatch: pytest.MonkeyPatch) -> None:
     """As boards without counters: the formula's cycles, called so, and no counts of stalls."""
     real = engines.load("pysim")
-
-    def uncounted(given: Stimulus, **options: Any) -> Run:
-        return replace(real(given, **options), cycles=0, counters=None)
-
-    monkeypatch.setattr("openmxu_sim.product.on_units.load", lambda _: uncounted)
+    load = "openmxu_sim.product.on_units.load"
+    monkeypatch.setattr(load, lambda _: lambda *given, **more: replace(real(*given, **more), cycles=0, counters=None))
     a, b = np.ones((2, 1), np.float32), np.ones((1, 1), np.float32)
     statistics = simulate(a, b, rows=1, columns=1, engine="pysim").statistics
     monkeypatch.undo()

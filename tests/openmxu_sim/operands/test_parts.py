@@ -17,13 +17,8 @@ LETTERS = dict(zip(Part, "xhrml", strict=True))
 @pytest.mark.parametrize("mode", ["flush", "ieee"])
 @pytest.mark.parametrize("part", Part)
 def test_after_conversion_they_are_the_golden_ones(part: Part, mode: str) -> None:
-    bits = np.concatenate(
-        [
-            vectors.corners("fp32"),
-            vectors.operands("fp32", 20000, seed=1),
-            np.arange(0, 1 << 32, 65521, dtype=np.uint64).astype(np.uint32),
-        ]
-    )
+    spread = np.arange(0, 1 << 32, 65521, dtype=np.uint64).astype(np.uint32)
+    bits = np.concatenate([vectors.corners("fp32"), vectors.operands("fp32", 20000, seed=1), spread])
     got = golden.convert(part_of(bits, part), "fp32", "bf16", subnormals=mode)
     same_bits(got, passes.split(bits, LETTERS[part], subnormals=mode), bits, fmt="bf16", note=f"{part}, {mode}")
 

@@ -4,43 +4,30 @@ import numpy as np
 import pytest
 
 from openmxu.spec.config import MxuConfig
-from openmxu_sim.operands.stimulus import Stalls, Traffic, collect, stimulus
+from openmxu_sim.operands.stimulus import Stalls, Traffic, stimulus
 
-_CONFIG = MxuConfig(rows=2, columns=3, depth=4)
-_ONE, _TWO = 0x3F800000, 0x40000000
-
-
-def _small() -> tuple[np.ndarray, np.ndarray]:
-    a = np.array([[_ONE, _TWO, 1], [4, 5, 6]], dtype=np.uint32)
-    b = np.array([[7, 8], [9, 10], [11, 12]], dtype=np.uint32)
-    return a, b
+_A, _B = np.array([[1, 2, 3], [4, 5, 6]], np.uint32), np.array([[7, 8], [9, 10], [11, 12]], np.uint32)
+_GIVEN = stimulus(MxuConfig(rows=2, columns=3, depth=4), _A, _B)
 
 
 def test_beats_and_padding() -> None:
-    given = stimulus(_CONFIG, *_small())
     neg = 0x80000000
-    blocks = zip(*(block[:3] for block in given.blocks()), strict=True)
+    blocks = zip(*(block[:3] for block in _GIVEN.blocks()), strict=True)
     weights, activations, marks = (np.concatenate(parts) for parts in blocks)
     assert weights.tolist() == [[9, 10, neg], [7, 8, neg], [neg, neg, neg], [11, 12, neg]]
-    assert activations.tolist() == [[_ONE, _TWO], [4, 5], [1, 0], [6, 0]]
+    assert activations.tolist() == [[1, 2], [4, 5], [3, 0], [6, 0]]
     first, last, add, clear, emit, keep = marks.T.tolist()
     assert (first, last, add, clear, emit) == ([1, 0, 1, 0], [0, 1, 0, 1], [0, 0, 1, 1], [0] * 4, [0, 0, 1, 1])
     assert keep == [0] * 4
-    assert given.results == 2
+    assert _GIVEN.results == 2
 
 
 def test_payload_bits() -> None:
-    given = stimulus(_CONFIG, *_small())
-    weights, activations = list(given.weight_payloads()), list(given.activation_payloads())
+    weights, activations = list(_GIVEN.weight_payloads()), list(_GIVEN.activation_payloads())
     assert weights[0] == 9 | 10 << 32 | 0x80000000 << 64
     assert weights[1] >> 96 == 1  # last
-    assert activations[0] == _ONE | _TWO << 32 | 0b00001 << 64
+    assert activations[0] == 1 | 2 << 32 | 0b00001 << 64
     assert activations[3] == 6 | 0b10110 << 64
-
-
-def test_collect_drops_surplus_columns() -> None:
-    beats = np.arange(6, dtype=np.uint32).reshape(2, 3)
-    assert collect(_CONFIG, beats, 2, 3, 2).tolist() == [[0, 1], [3, 4]]
 
 
 def test_stalls_are_seeded_and_end() -> None:
@@ -48,15 +35,14 @@ def test_stalls_are_seeded_and_end() -> None:
         [[stalls.waits(stream, cycle) for cycle in range(9000)] for stream in range(3)]
         for stalls in (Stalls(5), Stalls(5), Stalls(6))
     )
-    assert pattern == again
-    assert pattern != other
+    assert pattern == again != other
     for stream in pattern:
         assert any(stream)
         assert not all(stream[:4096])
 
 
 def test_a_source_never_takes_back_a_beat() -> None:
-    traffic = Traffic(stimulus(_CONFIG, *_small()), Stalls(1))
+    traffic = Traffic(_GIVEN, Stalls(1))
     offered = None
     for cycle in range(300):
         before = offered

@@ -16,18 +16,16 @@ FRAMEWORKS = {name: import_module(name) for name in ("torch", "jax") if find_spe
 OPTIONS: dict[str, Any] = {"rows": 4, "columns": 2, "engine": "golden"}
 
 
-@pytest.fixture(autouse=True)
-def _installed(request: pytest.FixtureRequest) -> None:
-    parameters = request.node.callspec.params if hasattr(request.node, "callspec") else {}
-    framework = parameters.get("framework", "torch")
+def _import(framework: str) -> Any:
     if framework not in FRAMEWORKS:
         pytest.skip(f"{framework} is not installed: make setup-models")
+    return FRAMEWORKS[framework]
 
 
 def _made(framework: str, array: Any) -> Any:
     """An array of a framework, by way of a list: nothing of ours."""
-    made = FRAMEWORKS[framework].tensor if framework == "torch" else FRAMEWORKS[framework].numpy.array
-    return made(array.tolist())
+    module = _import(framework)
+    return module.tensor(array.tolist()) if framework == "torch" else module.numpy.array(array.tolist())
 
 
 @pytest.mark.parametrize("framework", ["torch", "jax"])
@@ -65,7 +63,7 @@ def test_bfloat16_of_tensors(framework: str) -> None:
 @pytest.mark.parametrize("name", ["float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz"])
 def test_float8_of_tensors(name: str) -> None:
     """As NumPy's arrays of ml_dtypes; and the tensor's memory can still be resized."""
-    torch = FRAMEWORKS["torch"]
+    torch = _import("torch")
     patterns = np.arange(256, dtype=np.uint8)[:, None]
     one = np.ones((1, 1), np.float32)
     tensor = torch.from_numpy(patterns.copy()).clone().view(getattr(torch, name))
@@ -77,20 +75,16 @@ def test_float8_of_tensors(name: str) -> None:
 
 
 def test_tensors_that_are_no_operands() -> None:
-    torch = FRAMEWORKS["torch"]
-    a = torch.ones(2, 2)
+    a = _import("torch").ones(2, 2)
+    grad = a.clone().requires_grad_()
     for left, right, message in (
-        (
-            a.clone().requires_grad_(),
-            a,
-            r"^a must be a tensor without derivatives, as of detach\(\); .*torch.matmul has",
-        ),
+        (grad, a, r"^a must be a tensor without derivatives, as of detach\(\); .*torch.matmul has"),
         (a, a.to_sparse(), r"^b must be a dense tensor on the CPU, not torch.sparse_coo on cpu$"),
         (a.to("meta"), a, r"^a must be a dense tensor on the CPU, not torch.strided on meta$"),
         (a * 1j, a, r"^a must be an array of real numbers, not of complex64$"),
     ):
         with pytest.raises(TypeError, match=message):
             matmul(left, right, **OPTIONS)
-    negative = torch.imag((a * 1j).conj())
+    negative = (a * 1j).conj().imag
     assert negative.is_neg()
     assert matmul(negative, a, **OPTIONS).tolist() == [[-2, -2], [-2, -2]]

@@ -21,12 +21,11 @@ def test_convolutions(tmp_path: Path) -> None:
     """As the record's own layers of ResNet-50, of which SCALE-Sim has one image."""
     path = tmp_path / "resnet.csv"
     path.write_text(CONVOLUTIONS)
-    first, second, last = read_layers(path)
-    assert first == Layer("resnet", "Conv1", 112 * 112, 147, 64)
-    assert (second.m, second.k, second.n) == (56 * 56, 576, 64)
-    assert (last.m, last.k, last.n) == (1, 2048, 1000)
+    layers = read_layers(path)
+    sizes = ("Conv1", 112 * 112, 147, 64), ("Conv2", 56 * 56, 576, 64), ("FC", 1, 2048, 1000)
+    assert layers == tuple(Layer("resnet", *size) for size in sizes)
     own = {(each.m // 8, each.k, each.n) for each in LAYERS if each.network.startswith("ResNet-50")}
-    assert {(each.m, each.k, each.n) for each in (first, second, last)} <= own
+    assert {(each.m, each.k, each.n) for each in layers} <= own
 
 
 def test_products(tmp_path: Path) -> None:
@@ -65,11 +64,10 @@ def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         ("\udcff", "layers must be a table .* or a model"),
     ],
 )
-def test_mistakes(text: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_mistakes(text: str, said: str, tmp_path: Path) -> None:
     path = tmp_path / "layers.csv"
     path.write_bytes(text.encode(errors="surrogateescape"))
     with pytest.raises(ValueError, match=said):
         read_layers(path)
     assert main(["roofline", "--layers", str(path)]) == 2
     assert main(["roofline", "--layers", str(tmp_path / "absent.csv")]) == 2
-    capsys.readouterr()

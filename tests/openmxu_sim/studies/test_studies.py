@@ -1,6 +1,7 @@
 """Errors and rooflines: right where they can be told otherwise, and on their pages."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from openmxu.spec.tiling import cycles
 from openmxu_sim import golden
 from openmxu_sim.studies import accuracy
 from openmxu_sim.studies.roofline import LAYERS, Layer, Machine, roofline, to_markdown
+from openmxu_sim.studies.roofline_plot import to_svg
 
 DOCS = Path(__file__).parents[3] / "docs"
 
@@ -102,10 +104,8 @@ def test_layers_are_those_of_the_networks() -> None:
 
 def test_what_limits() -> None:
     machine = Machine(rows=4, columns=4, clock=100, bandwidth=1)
-    slow, fast = (
-        roofline(machine, (layer,)).shares[0]
-        for layer in (Layer("a", "thin", 1000, 4, 4), Layer("a", "thick", 64, 64, 64))
-    )
+    layers = Layer("a", "thin", 1000, 4, 4), Layer("a", "thick", 64, 64, 64)
+    slow, fast = (roofline(machine, (layer,)).shares[0] for layer in layers)
     assert slow.cycles == cycles(MxuConfig(rows=4, columns=4), 1000, 4, 4)
     assert slow.bytes == {"fp32": 4 * 8016, "bf16 in, fp32 out": 2 * 4016 + 4 * 4000, "bf16": 2 * 8016}
     assert slow.bound == {"fp32": "memory", "bf16 in, fp32 out": "memory", "bf16": "memory"}
@@ -114,6 +114,27 @@ def test_what_limits() -> None:
     assert fast.seconds["bf16"] == fast.seconds["fp32"] == pytest.approx(fast.cycles / 100e6)
     whole = roofline(machine, (slow.layer, Layer("a", "again", 64, 64, 64, count=3)))
     assert whole.seconds("a", "fp32") == pytest.approx(slow.seconds["fp32"] + 3 * fast.seconds["fp32"])
+
+
+def points(svg: str) -> np.ndarray:
+    """Where markers are."""
+    return np.array(re.findall(r'<use [^>]*\bx="([\d.]+)" y="([\d.]+)"', svg), float)
+
+
+def labels(svg: str) -> list[str]:
+    """What matplotlib draws as outlines, it repeats as comments."""
+    return re.findall(r"<!-- (.*?) -->", svg)
+
+
+def test_the_picture_is_of_today() -> None:
+    """One of another machine would be another one."""
+    drawn, other = (to_svg(roofline(machine)).decode() for machine in (Machine(), Machine(bandwidth=100.0)))
+    documented = (DOCS / "images/roofline.svg").read_text()
+    remedy = "run openmxu roofline --plot docs/images/roofline.svg"
+    assert labels(drawn) == labels(documented) != labels(other), remedy
+    assert len(points(drawn)) > 20, remedy
+    # Versions of matplotlib may place the same point half a point of print apart.
+    np.testing.assert_allclose(points(drawn), points(documented), rtol=0, atol=0.5, err_msg=remedy)
 
 
 def test_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -25,54 +25,29 @@ from openmxu_sim.verify.evidence import Evidence, Row, to_markdown
 from ...conftest import needs_compiler
 
 # Controls have tests of their own, which look at what is found.
-_QUICK = [check for check in checks(thorough=False).values() if not check.group.startswith("controls")]
+_QUICK = {": ".join(key): check for key, check in checks(thorough=False).items() if not key[0].startswith("controls")}
 
-
-_SLOW_GROUPS = ("mutants on the proofs", "every state of a small unit")
-_SLOW = (
-    "pe_bf16_ieee_s1_sum",
-    "pe_bf16_flush_s6_sum",
-    "pe_bf16_flush_s6_product",
-    "processing element",
-    "array",
-    "matrix unit",
-    "bits and cycles",
-    "synthesised gates against",
-    "golden model against MPFR",
-    "fp32 + fp32, ieee",
-    "fp32 + fp32, flush, 0 stages",
-    "fp32 + fp32, flush, 5 stages",
-    "fp16 + fp16",
-    "bf16 x bf16, four times",
-    "fp32 -> bf16, flush",
-    "splitter, flush",
-    "adder, flush",
-    "parts and wiring of 16x16",
+_SLOW = re.compile(
+    r"mutants on the proofs|every state of a small unit"
+    r"|.*: (pe_bf16_(ieee_s1_sum|flush_s6_(sum|product))|processing element|array|matrix unit|bits and cycles"
+    r"|parts and wiring of 16x16|synthesised gates against|golden model against MPFR|fp16 \+ fp16|fp32 -> bf16, flush"
+    r"|fp32 \+ fp32, (ieee|flush, [05] stages)|bf16 x bf16, four times|splitter, flush|adder, flush)"
+    # Of these ``flush`` stands for ``ieee``.
+    r"|(all operands, on the synthesised gates|mutants on the test benches): .*ieee$"
 )
-_NEIGHBOURS = ("all operands, on the synthesised gates", "mutants on the test benches")
-"""Groups of which ``flush`` stands for ``ieee``."""
+"""Checks that take ten seconds, or have a neighbour in every test run."""
+_LONGEST = re.compile(".*: (pe_bf16_ieee_s1_sum|1x1, 1 stage, depth 2, tiles up to 2)")
 
 
-def _is_slow(check: Check) -> bool:
-    """Whether it takes ten seconds, or has a neighbour in every test run."""
-    return (
-        check.group.startswith(_SLOW_GROUPS)
-        or check.name.startswith(_SLOW)
-        or (check.group in _NEIGHBOURS and check.name.endswith("ieee"))
-    )
+def _marks(name: str) -> list[pytest.MarkDecorator]:
+    return [pytest.mark.slow] * bool(_SLOW.match(name)) + [pytest.mark.thorough] * bool(_LONGEST.match(name))
 
 
-def _marks(check: Check) -> list[pytest.MarkDecorator]:
-    longest = check.name.startswith(("pe_bf16_ieee_s1_sum", "1x1, 1 stage, depth 2, tiles up to 2"))
-    return [pytest.mark.slow] * _is_slow(check) + [pytest.mark.thorough] * longest
-
-
-@pytest.mark.parametrize(
-    "check", [pytest.param(check, id=f"{check.group}: {check.name}", marks=_marks(check)) for check in _QUICK]
-)
-def test_check(check: Check) -> None:
+@pytest.mark.parametrize("name", [pytest.param(name, id=name, marks=_marks(name)) for name in _QUICK])
+def test_check(name: str) -> None:
+    check = _QUICK[name]
     # Some need 6 GB, which a worker would keep.
-    outcome = evidence._alone(check, thorough=False, faults=False) if _is_slow(check) else check.run()
+    outcome = evidence._alone(check, thorough=False, faults=False) if _SLOW.match(name) else check.run()
     assert outcome.status == HOLDS, outcome.detail
 
 
@@ -137,13 +112,26 @@ def test_markdown() -> None:
     assert "| open: gave up; at once |" in text
 
 
-def test_parts(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
+Instead = Callable[[dict[str, Callable[[], Outcome]]], None]
+
+
+@pytest.fixture
+def instead(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> Instead:
+    """Have checks of one's own, by their names, in this process."""
+
+    def have(functions: dict[str, Callable[[], Outcome]]) -> None:
+        made = {("group", name): Check("group", name, "", function) for name, function in functions.items()}
+        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+        monkeypatch.setattr(evidence, "checks", lambda thorough, faults: made)
+        monkeypatch.setattr(evidence, "tools", lambda thorough, progress: {"Python": "3"})
+        monkeypatch.setattr(evidence.process, "call", lambda _, *given, what, limit: asdict(evidence._run(*given)))
+
+    return have
+
+
+def test_parts(instead: Instead) -> None:
     """Checks that have one of several texts in their names; tools are shown once where they are the same."""
-    made = {("group", name): Check("group", name, "", partial(Outcome, HOLDS)) for name in ("ab", "bc", "cd", "de")}
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr(evidence, "checks", lambda thorough, faults: made)
-    monkeypatch.setattr(evidence, "tools", lambda thorough, progress: {"Python": "3"})
-    monkeypatch.setattr(evidence.process, "call", lambda _, *given, what, limit: asdict(evidence._run(*given)))
+    instead(dict.fromkeys(("ab", "bc", "cd", "de"), partial(Outcome, HOLDS)))
     first, second = (evidence.verify(jobs=1, only=only) for only in (["b", "c"], ["e"]))
     assert [row.name for row in first.rows] == ["ab", "bc", "cd"]
     assert [row.name for row in second.rows] == ["de"]
@@ -159,30 +147,22 @@ def test_parts(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
 def test_command(tmp_path: Any, capsys: pytest.CaptureFixture[str]) -> None:
     """A check that is run in a process of its own, shown and recorded."""
     path = tmp_path / "evidence.json"
-    name = "registers_begin"
-    assert frame.main(["verify", "--only", name, "--json", str(path)]) == 0
-    assert re.search(rf"{name}(.|\n)*1 checks in", capsys.readouterr().out)
-    evidence = Evidence.of_json(path.read_text())
-    assert [(row.name, row.status, row.looked_at) for row in evidence.rows] == [
-        (name, "holds", "the rules of AXI4-Lite hold after a reset, whatever was before")
-    ]
+    assert frame.main(["verify", "--only", "registers_begin", "--json", str(path)]) == 0
+    assert re.search(r"registers_begin(.|\n)*1 checks in", capsys.readouterr().out)
+    [row] = Evidence.of_json(path.read_text()).rows
+    assert (row.name, row.status) == ("registers_begin", "holds")
+    assert row.looked_at == "the rules of AXI4-Lite hold after a reset, whatever was before"
     assert json.loads(path.read_text())["tools"]["z3"].startswith("z3 ")
 
 
-def _run(function: Callable[[], Outcome], monkeypatch: pytest.MonkeyPatch) -> Row:
-    """The row of a check."""
-    made = {("group", "name"): Check("group", "name", "", function)}
-    monkeypatch.setattr(evidence, "checks", lambda thorough, faults: made)
-    return evidence._run("group", "name", thorough=False, faults=False)
-
-
-def test_failures(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failures(instead: Instead) -> None:
     """What goes wrong in a check is a row."""
-    row = _run(Mock(side_effect=RuntimeError("the tool fell over")), monkeypatch)
+    instead({"name": Mock(side_effect=RuntimeError("the tool fell over"))})
+    [row] = evidence.verify(jobs=1).rows
     assert (row.status, row.detail) == (FAILED, "RuntimeError: the tool fell over")
 
 
-def test_seconds_are_those_of_processors(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_seconds_are_those_of_processors(instead: Instead) -> None:
     """A check's own and its children's, not those in which it sleeps."""
 
     def work() -> Outcome:
@@ -191,11 +171,12 @@ def test_seconds_are_those_of_processors(monkeypatch: pytest.MonkeyPatch) -> Non
         subprocess.run([sys.executable, "-c", burn], check=True)
         return Outcome(HOLDS)
 
-    assert 0.4 <= _run(work, monkeypatch).seconds < 1.5
+    instead({"name": work})
+    assert 0.4 <= evidence.verify(jobs=1).rows[0].seconds < 1.5
 
 
 @pytest.mark.slow
-def test_resumed(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
+def test_resumed(instead: Instead, monkeypatch: pytest.MonkeyPatch) -> None:
     """What held, or is open, is taken over; what failed or had not been run is run, and all if a source has changed."""
     ran: list[str] = []
 
@@ -205,11 +186,7 @@ def test_resumed(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
             raise KeyboardInterrupt
         return Outcome({"b": OPEN, "c": FAILED}.get(name, HOLDS), f"{name}: {len(ran)}")
 
-    made = {("group", name): Check("group", name, "", partial(run, name)) for name in "abcd"}
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr(evidence, "checks", lambda thorough, faults: made)
-    monkeypatch.setattr(evidence, "tools", lambda thorough, progress: {"Python": "3"})
-    monkeypatch.setattr(evidence.process, "call", lambda _, *given, what, limit: asdict(evidence._run(*given)))
+    instead({name: partial(run, name) for name in "abcd"})
     with pytest.raises(KeyboardInterrupt):
         evidence.verify(jobs=1)
     told: list[tuple[int, int]] = []

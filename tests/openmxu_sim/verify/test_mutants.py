@@ -23,7 +23,6 @@ def drawn() -> Mutants:
 
 @pytest.fixture(scope="module")
 def differing(drawn: Mutants) -> list[int]:
-    """The mutants that give other sums."""
     gates = Gates(drawn.gates(), ["i_a", "i_b", "mutant"])
     a, b = vectors.pairs("fp16", 100_000, seed=1)
     expected = golden.add(a, b, "fp16")

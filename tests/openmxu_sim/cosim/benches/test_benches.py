@@ -10,14 +10,15 @@ from openmxu.arith.datapath import round as rounding
 from openmxu.catalog import CATALOG
 from openmxu_sim.cosim.runner import SimulationError
 
-from ....conftest import Bench, thorough
+from ....conftest import Bench, slow, thorough
 
 _TESTS = Path(__file__).parents[3] / "openmxu"
 
 
 def test_every_design_is_on_its_bench() -> None:
     """The tests of the parts name them all."""
-    files = [_TESTS / "arith/test_arithmetic.py", *(_TESTS / f"unit/test_{part}.py" for part in _PARTS)]
+    parts = ("pe", "array", "mxu", "status", "axi")
+    files = [_TESTS / "arith/test_arithmetic.py", *(_TESTS / f"unit/test_{part}.py" for part in parts)]
     named = {
         word
         for file in files
@@ -28,18 +29,12 @@ def test_every_design_is_on_its_bench() -> None:
     assert {name for name, design in CATALOG.items() if design.cells <= 64} <= named
 
 
-_PARTS = ("pe", "array", "mxu", "status", "axi")
-
-
 def delayed_swap(verilog: str) -> str:
     """Verilog in which processing elements pass the swap mark on a cycle late."""
-    found = re.subn(
-        r"always @\(posedge clk\)\n\s*o_swap <= (.+);",
-        r"reg late = 0; always @(posedge clk) begin late <= \1; o_swap <= late; end",
-        verilog,
-    )
-    assert found[1] == 1
-    return found[0]
+    late = r"reg late = 0; always @(posedge clk) begin late <= \1; o_swap <= late; end"
+    text, count = re.subn(r"always @\(posedge clk\)\n\s*o_swap <= (.+);", late, verilog)
+    assert count == 1
+    return text
 
 
 @pytest.mark.parametrize(
@@ -51,7 +46,7 @@ def test_benches_see_a_late_swap_mark(bench: Bench, design: str, complaint: str)
         bench(design, mutate=delayed_swap)
 
 
-@pytest.mark.parametrize("design", ["multiplier_bf16", pytest.param("stream_adder", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("design", ["multiplier_bf16", slow("stream_adder")])
 def test_benches_see_truncation(bench: Bench, design: str, monkeypatch: pytest.MonkeyPatch) -> None:
     nearest_even = rounding._nearest_even
     monkeypatch.setattr(rounding, "_nearest_even", lambda fmt, bits: (nearest_even(fmt, bits)[0], 0 & bits[0]))
