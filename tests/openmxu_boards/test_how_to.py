@@ -5,27 +5,22 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from openmxu.cli import frame
-from openmxu.spec.config import MxuConfig
-from openmxu.spec.formats import BF16
 from openmxu_boards import Board, boards, find_board
 from openmxu_boards.bitstream.flow import _plan
 from openmxu_boards.devices.families import family_of
 from openmxu_boards.simulated import Terminal, simulated_link
-from openmxu_boards.simulated.verilated import is_available
-from openmxu_boards.soc import Buffers, UartSoc
 from openmxu_sim import golden
+
+from .testbenches import small_system, verilated
 
 _DOCS = Path(__file__).parents[2] / "docs"
 FIRST, BUILD = (_DOCS / "how-to" / f"{name}-board.md" for name in ("first", "build"))
-
-verilated = pytest.mark.skipif(not is_available(), reason="Verilator or a C++ compiler is missing")
 
 
 def blocks(page: Path, heading: str) -> list[list[str]]:
@@ -43,17 +38,6 @@ def test_each_board_is_built_and_loaded(board: Board) -> None:
     assert blocks(FIRST, "Build, and load").count(steps) == 1
 
 
-@pytest.fixture
-def port(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[str]:
-    """A board that is found by itself, in an empty folder."""
-    config = MxuConfig(rows=2, columns=2, stages=1, source=BF16, depth=4)
-    system = UartSoc(config, Buffers(8, 16, 16), clock=1_000_000, baud=250_000)
-    monkeypatch.chdir(tmp_path)
-    with Terminal(simulated_link(system)) as terminal:
-        monkeypatch.setattr("openmxu_boards.host.host.candidates", lambda: [terminal.port])
-        yield terminal.port
-
-
 def run(command: str) -> None:
     program, *arguments = shlex.split(command)
     if program == "python":
@@ -64,14 +48,16 @@ def run(command: str) -> None:
 
 
 @verilated
-def test_the_first_product(port: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_first_product(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """The board is found by itself."""
     [commands] = blocks(FIRST, "The first product")
-    for command in commands:
-        run(command)
+    monkeypatch.chdir(tmp_path)
+    with Terminal(simulated_link(small_system())) as terminal:
+        monkeypatch.setattr("openmxu_boards.host.host.candidates", lambda: [terminal.port])
+        for command in commands:
+            run(command)
     said = capsys.readouterr().out
-    assert f"answers on {port}" in said
-    assert "20 products" in said
-    assert ", 0 wrong" in said
+    assert all(text in said for text in (f"answers on {terminal.port}", "20 products", ", 0 wrong")), said
     a, c = np.load("A.npy"), np.load("C.npy")
     assert c.shape == (20, 20)
     assert np.array_equal(golden.to_bits(c), golden.to_bits(golden.matmul(a, a, rows=2)))

@@ -1,9 +1,32 @@
-"""Runs of clocked designs in Amaranth's simulator."""
+"""Designs for tests, runs of clocked ones in Amaranth's simulator, and marks of tests that need other tools."""
 
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+import pytest
+from amaranth.hdl import Module
+from amaranth.lib import wiring
 from amaranth.sim import Simulator
+
+from openmxu.spec.config import MxuConfig
+from openmxu.spec.formats import BF16
+from openmxu_boards.replay.chip import find_chip
+from openmxu_boards.simulated.verilated import is_available
+from openmxu_boards.soc import Buffers, UartSoc
+
+verilated = pytest.mark.skipif(not is_available(), reason="Verilator or a C++ compiler is missing")
+
+
+def _chip_is_there() -> bool:
+    try:
+        find_chip("5k")
+    except OSError:
+        return False
+    return True
+
+
+needs_chip = pytest.mark.skipif(not _chip_is_there(), reason="Project IceStorm's database of chips is missing")
+"""Mark: the test reads a bitstream for iCE40."""
 
 Testbench = Callable[[Any], Coroutine[Any, Any, None]]
 
@@ -16,3 +39,15 @@ def run(design: Any, testbench: Testbench, background: Testbench | None = None) 
     if background is not None:
         simulator.add_testbench(background, background=True)
     simulator.run()
+
+
+def small_system() -> UartSoc:
+    config = MxuConfig(rows=2, columns=2, stages=1, source=BF16, depth=4)
+    return UartSoc(config, Buffers(8, 16, 16), clock=1_000_000, baud=250_000)
+
+
+class Held(wiring.Component):
+    """A component whose outputs a test sets."""
+
+    def elaborate(self, platform: object) -> Module:
+        return Module()

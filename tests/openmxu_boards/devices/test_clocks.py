@@ -8,11 +8,13 @@ import numpy as np
 import pytest
 from amaranth.back import rtlil
 from amaranth.hdl import Module, Signal
-from amaranth.lib import io, wiring
+from amaranth.lib import io
 from amaranth.lib.wiring import Out
 from amaranth.sim import Simulator
 
 from openmxu_boards.devices.clocks import HOLD, TOLERANCE, Ecp5Pll, GateMatePll, GowinPll, Ice40Pll, Pll, add_clock
+
+from ..testbenches import Held
 
 MHZ = 10**6
 
@@ -59,13 +61,17 @@ def gatemate(source: int) -> set[Fraction]:
     return {clock for clock in made if 1 <= clock / MHZ <= Fraction(625, 2)}
 
 
-FAMILIES = [(Ice40Pll, ice40), (Ecp5Pll, ecp5), (GowinPll, gowin), (GateMatePll, gatemate)]
-SOURCES = {Ice40Pll: (12, 16, 100), Ecp5Pll: (25, 48, 100), GowinPll: (24, 27, 50), GateMatePll: (10, 25)}
+FAMILIES = [
+    (Ice40Pll, ice40, (12, 16, 100)),
+    (Ecp5Pll, ecp5, (25, 48, 100)),
+    (GowinPll, gowin, (24, 27, 50)),
+    (GateMatePll, gatemate, (10, 25)),
+]
 
 
 @pytest.mark.parametrize(
     ("pll", "reference", "source"),
-    [(pll, reference, source * MHZ) for pll, reference in FAMILIES for source in SOURCES[pll]],
+    [(pll, reference, source * MHZ) for pll, reference, sources in FAMILIES for source in sources],
     ids=lambda value: getattr(value, "__name__", value),
 )
 def test_dividers(pll: type[Pll], reference: Any, source: int) -> None:
@@ -89,17 +95,8 @@ def test_dividers(pll: type[Pll], reference: Any, source: int) -> None:
     assert refused
 
 
-class Settled(wiring.Component):
-    """In place of a PLL: its clock and its lock are set by a test."""
-
-    def elaborate(self, platform: object) -> Module:
-        return Module()
-
-
 def test_reset_lasts_until_the_lock_and_longer() -> None:
-    pll = Settled({"o": Out(1), "o_locked": Out(1)})
-    clock = pll.o
-    m = Module()
+    pll, m = Held({"o": Out(1), "o_locked": Out(1)}), Module()
     add_clock(m, pll)
     count = Signal(8)
     m.d.sync += count.eq(count + 1)
@@ -108,7 +105,7 @@ def test_reset_lasts_until_the_lock_and_longer() -> None:
         async def edges(number: int) -> None:
             for _ in range(number):
                 for level in (1, 0):
-                    ctx.set(clock, level)
+                    ctx.set(pll.o, level)
                     await ctx.delay(1e-6)
 
         for _ in range(2):
@@ -129,48 +126,18 @@ def test_reset_lasts_until_the_lock_and_longer() -> None:
 
 
 @pytest.mark.parametrize(
-    ("pll", "source", "wanted", "lines"),
+    ("pll", "source", "wanted", "numbers"),
     [
-        (
-            Ice40Pll,
-            12,
-            24,
-            # icepll -i 12 -o 24 of Project IceStorm gives the same
-            [r"parameter \DIVR 0", r"parameter \DIVF 63", r"parameter \DIVQ 5", r"parameter \FILTER_RANGE 1"],
-        ),
-        (Ecp5Pll, 25, 60, [r"parameter \CLKI_DIV 1", r"parameter \CLKOP_DIV 24", r"parameter \CLKOS_DIV 10"]),
-        (GowinPll, 27, 81, [r"parameter \IDIV_SEL 0", r"parameter \FBDIV_SEL 2", r'parameter \FCLKIN "27"']),
-        (GateMatePll, 10, 25, [r'parameter \REF_CLK "10.000000"', r'parameter \OUT_CLK "25.000000"']),
+        (Ice40Pll, 12, 24, ["DIVR 0", "DIVF 63", "DIVQ 5", "FILTER_RANGE 1"]),  # those of Project IceStorm's icepll
+        (Ecp5Pll, 25, 60, ["CLKI_DIV 1", "CLKOP_DIV 24", "CLKOS_DIV 10"]),
+        (GowinPll, 27, 81, ["IDIV_SEL 0", "FBDIV_SEL 2", 'FCLKIN "27"']),
+        (GateMatePll, 10, 25, ['REF_CLK "10.000000"', 'OUT_CLK "25.000000"']),
     ],
 )
-def test_primitives(pll: type[Pll], source: int, wanted: int, lines: list[str]) -> None:
-    """The numbers that they take."""
+def test_primitives(pll: type[Pll], source: int, wanted: int, numbers: list[str]) -> None:
     port = io.SingleEndedPort(io.IOPort(1, name="pin"), direction="i") if pll is Ice40Pll else io.SimulationPort("i", 1)
     made = pll(port, source * MHZ, wanted * MHZ)
     assert made.frequency == wanted * MHZ
     text = rtlil.convert(made, ports=[made.o, made.o_locked], emit_src=False)
-    for line in lines:
-        assert line in text, text
-
-
-@pytest.mark.parametrize(
-    ("pll", "source", "wanted", "text"),
-    [
-        (Ice40Pll, 5 * MHZ, 24 * MHZ, "SB_PLL40 needs an oscillator of 10 to 133 MHz, not of 5 MHz"),
-        (Ice40Pll, 12 * MHZ, 15 * MHZ, "clock must be 16 to 275 MHz by SB_PLL40, not 15 MHz"),
-        (Ice40Pll, 12 * MHZ, 0, "clock must be a positive integer of Hz, not 0"),
-        (
-            GateMatePll,
-            50 * MHZ,
-            287 * MHZ,
-            "clock must be what CC_PLL makes of 50 MHz, not 287 MHz; the nearest is 275 MHz",
-        ),
-        (GateMatePll, 10 * MHZ, 400 * MHZ, "clock must be 1 to 312.5 MHz by CC_PLL, not 400 MHz"),
-        (Ecp5Pll, 450 * MHZ, 100 * MHZ, "EHXPLLL needs an oscillator of 8 to 400 MHz, not of 450 MHz"),
-        (Ice40Pll, 12e6, 24 * MHZ, "source must be a positive integer of Hz, not 12000000.0"),
-    ],
-)
-def test_what_cannot_be_made(pll: type[Pll], source: Any, wanted: int, text: str) -> None:
-    with pytest.raises(TypeError if isinstance(source, float) else ValueError) as caught:
-        pll.choose(source, wanted)
-    assert str(caught.value) == text
+    for number in numbers:
+        assert rf"parameter \{number}" in text, text

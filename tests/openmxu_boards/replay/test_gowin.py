@@ -9,23 +9,19 @@ import pytest
 from openmxu_boards.replay import Circuit, CircuitError
 from openmxu_boards.replay.gowin import _pins, read_circuit
 
-from . import netlists
-from .conftest import needs_simulator
-from .pairs import differ, words, yosys
+from ..testbenches import verilated
+from .pairs import CellByCell, compare, replayed, words, yosys
 
 CHIP, PART, CLOCK = "GW1N-9C", "GW1NR-LV9QN88PC6/I5", "52"
 PLACES = {pin: place for place, pin in _pins(CHIP, PART).items()}
 
 
-class Netlist(netlists.Netlist):
-    """A netlist with a clock and constants."""
-
+class Netlist(CellByCell):
     def __init__(self) -> None:
-        super().__init__(("IBUF", "O"), ("OBUF", "I"), (place for pin, place in PLACES.items() if pin != CLOCK))
-        self.low, self.high, self.clock = (self.net() for _ in range(3))
+        others = (place for pin, place in PLACES.items() if pin != CLOCK)
+        super().__init__(("IBUF", "O"), ("OBUF", "I"), [PLACES[CLOCK], *others])
         self.add("GOWIN_GND", G=self.low)
         self.add("GOWIN_VCC", V=self.high)
-        self.pin("IBUF", PLACES[CLOCK], O=self.clock)
 
     def to_text(self) -> str:
         settings = {"packer.chipdb": CHIP, "packer.partno": PART}
@@ -36,21 +32,14 @@ class Netlist(netlists.Netlist):
 
 
 def pair(
-    number: int,
-    kind: str,
-    inputs: list[str],
-    outputs: list[str],
-    parameters: dict[str, str] | None = None,
-    clock: str = "",
-    constants: tuple[str, ...] = (),
+    n: int, kind: str, inputs: list[str], outputs: list[str], values: dict[str, str], clock: str = "", high: str = ""
 ) -> tuple[str, str]:
     """A module of the circuit of one cell, and what compares it with Yosys's model of the cell.
 
-    A port that ends with a number in brackets is so many bits wide. ``constants`` are ports that Yosys's model lacks,
-    and that are high.
+    A port that ends with a number in brackets is so many bits wide; Yosys's model lacks the port ``high``, which is so.
     """
     netlist = Netlist()
-    ports: dict[str, Any] = dict.fromkeys(constants, netlist.high)
+    ports: dict[str, Any] = {high: netlist.high} if high else {}
     if clock:
         ports[clock] = netlist.clock
     theirs = [f".{clock}(clk)"] if clock else []
@@ -62,86 +51,73 @@ def pair(
             theirs.append(f".{name}({wires}[{counts[wires]} +: {len(ports[name])}])")
             counts[wires] += len(ports[name])
     given, shown = counts.values()
-    netlist.add(kind, parameters, **ports)
-    values = ", ".join(f".{name}({len(bits)}'b{bits})" for name, bits in (parameters or {}).items())
-    text = (
-        f"wire [63:0] a@, e@; wire [{shown - 1}:0] b@;\n"
-        f"ours_{number} ours@ (.clk(clk), .i({{{64 - given}'d0, noise[{given - 1}:0]}}), .o(a@), .oe(e@));\n"
-        f"{kind} #({values}) theirs@ ({', '.join(theirs)});\n"
-        f"assign SAME = a@[{shown - 1}:0] === b@ && &e@[{shown - 1}:0];"
-    )
-    return netlist.read().to_verilog(f"ours_{number}"), text
+    netlist.add(kind, values, **ports)
+    parameters = ", ".join(f".{name}({len(bits)}'b{bits})" for name, bits in values.items())
+    text = f"wire [{shown - 1}:0] b@; {kind} #({parameters}) theirs@ ({', '.join(theirs)});\n"
+    text += f"{replayed(f'ours_{n}', given)} assign SAME = a@[{shown - 1}:0] === b@ && &e@[{shown - 1}:0];"
+    return netlist.read().to_verilog(f"ours_{n}"), text
 
 
-def compared(file: str, cells: list[tuple[Any, ...]], swapped: tuple[str, str]) -> None:
-    """All cells are as Yosys's are; the first one is not once two of its inputs are exchanged."""
+def compared(cells: list[tuple[Any, ...]], old: str, new: str) -> None:
+    """All cells are as Yosys's are; one is not where an input of Yosys's is another."""
     made = [pair(number, *cell) for number, cell in enumerate(cells)]
-    theirs = yosys(file, "MUX2", *dict.fromkeys(cell[0] for cell in cells))
-    theirs += "\n" + "\n".join(module for module, _ in made)
-    pairs = [text for _, text in made]
-    assert not differ(theirs, pairs)
-    one, other = swapped
-    spoilt = pairs[0].replace(f".{one}(", ".@@(").replace(f".{other}(", f".{one}(").replace(".@@(", f".{other}(")
-    assert spoilt != pairs[0]
-    assert differ(theirs, [spoilt]), "the comparison sees nothing"
+    theirs = yosys("gowin/cells_sim.v", "MUX2", *dict.fromkeys(cell[0] for cell in cells))
+    compare("\n".join([theirs, *(module for module, _ in made)]), [text for _, text in made], old, new)
 
 
 def bits(value: int, width: int) -> str:
     return f"{value:0{width}b}"
 
 
-@needs_simulator
+@verilated
 def test_tables() -> None:
     """LUTs of all sizes, and multiplexers."""
     draw = random.Random(11)
-    cells: list[tuple[Any, ...]] = [("MUX2_LUT5", words("I0 I1 S0"), ["O"])]
-    cells += [(f"MUX2_LUT{inputs}", words("I0 I1 S0"), ["O"]) for inputs in (6, 7, 8)]
+    cells: list[Any] = [(f"MUX2_LUT{inputs}", words("I0 I1 S0"), ["O"], {}) for inputs in (5, 6, 7, 8)]
     for inputs in (1, 2, 3, 4, 4, 4):
         table = bits(draw.getrandbits(1 << inputs), 1 << inputs)
         cells.append((f"LUT{inputs}", [f"I{n}" for n in range(inputs)], ["F"], {"INIT": table}))
-    compared("gowin/cells_sim.v", cells, ("I0", "I1"))
+    compared(cells, "MUX2_LUT5 #() theirs@ (.I0(noise[0", "MUX2_LUT5 #() theirs@ (.I0(noise[1")
 
 
-@needs_simulator
+@verilated
 @pytest.mark.slow
 def test_carries() -> None:
     """An ALU in each mode for which there is a model."""
-    cells = [
-        ("ALU", words("I0 I1 I3 CIN"), words("SUM COUT"), {"ALU_MODE": bits(mode, 32)}, "", ("I2",))
-        for mode in (1, 0, 2, 3, 4, 6, 7, 8)
-    ]
-    compared("gowin/cells_sim.v", cells, ("I0", "I1"))
+    ports = (words("I0 I1 I3 CIN"), words("SUM COUT"))
+    cells = [("ALU", *ports, {"ALU_MODE": bits(mode, 32)}, "", "I2") for mode in (1, 0, 2, 3, 4, 6, 7, 8)]
+    compared(cells, "01)) theirs@ (.I0(noise[0", "01)) theirs@ (.I0(noise[1")
 
 
 @pytest.mark.slow
-@needs_simulator
+@verilated
 def test_flip_flops() -> None:
     """All kinds: both edges, set, reset, preset, clear, enable."""
-    cells = [
-        (f"DFF{falling}{reset}{enable}", ["D", *ports, *(["CE"] if enable else [])], ["Q"], None, "CLK")
+    cells: list[Any] = [
+        (f"DFF{falling}{reset}{enable}", ["D", *ports, *(["CE"] if enable else [])], ["Q"], {}, "CLK")
         for enable in ("E", "")
         for falling in ("", "N")
         for reset, ports in (("S", ["SET"]), ("R", ["RESET"]), ("P", ["PRESET"]), ("C", ["CLEAR"]), ("", []))
     ]
     assert len(cells) == 20
-    compared("gowin/cells_sim.v", cells, ("D", "SET"))
+    compared(cells, "DFFSE #() theirs@ (.CLK(clk), .D(noise[0", "DFFSE #() theirs@ (.CLK(clk), .D(noise[1")
 
 
-@needs_simulator
+@verilated
 @pytest.mark.slow
 def test_memories_of_luts() -> None:
     draw = random.Random(12)
-    cells = []
+    cells: list[Any] = []
     for width in (4, 2, 1):
         data = f"[{width}]" if width > 1 else ""
         contents = {f"INIT_{n}": bits(draw.getrandbits(16), 16) for n in range(width)}
         inputs = ["WAD[4]", "RAD[4]", f"DI{data}", "WRE"]
-        cells.append((f"RAM16SDP{width}", inputs, [f"DO{data}"], contents, "CLK", ("CE",)))
-    compared("gowin/cells_sim.v", cells, ("WAD", "RAD"))
+        cells.append((f"RAM16SDP{width}", inputs, [f"DO{data}"], contents, "CLK", "CE"))
+    compared(cells, ".WAD(noise[0 +: 4])", ".WAD(noise[4 +: 4])")
 
 
 @pytest.mark.slow
-@needs_simulator
+@verilated
 def test_carries_of_nextpnr() -> None:
     """What it puts at the ends of chains: a carry of zero, of one, from the fabric, and to it."""
     netlist = Netlist()
@@ -157,19 +133,8 @@ def test_carries_of_nextpnr() -> None:
     netlist.add("ALU", {"ALU_MODE": "C2L"}, CIN=carry, I2=netlist.high, SUM=outputs[2])
     circuit = netlist.read()
     assert circuit.census == {"gowin_alu": 6}
-    top = circuit.to_verilog("ours_0")
-    same = "assign SAME = a@[2:0] === {noise[0], 2'b10};"
-    text = f"wire [63:0] a@, e@; ours_0 ours@ (.clk(clk), .i({{63'd0, noise[0]}}), .o(a@), .oe(e@)); {same}"
-    assert not differ(top, [text])
-    assert differ(top, [text.replace("noise[0], 2'b10", "noise[1], 2'b10")])
-
-
-def _spoil(kind: str, parameters: dict[str, str] | None = None, **ports: str) -> Netlist:
-    """A cell with an output that a pin shows; ports are high, low, the clock, or left open."""
-    netlist = Netlist()
-    nets = {"1": netlist.high, "0": netlist.low, "clk": netlist.clock, "i": netlist.input(), "o": netlist.output()}
-    netlist.add(kind, parameters, **{port: nets[wire] for port, wire in ports.items()})
-    return netlist
+    text = replayed("ours_0", 1) + "assign SAME = a@[2:0] === {noise[0], 2'b10};"
+    compare(circuit.to_verilog("ours_0"), [text], "noise[0], 2'b10", "noise[1], 2'b10")
 
 
 MEMORY = {"CLK": "clk", "CE": "1", "WRE": "0", **{f"AD{n}": "i" for n in range(14)}, "DO0": "o"}
@@ -203,17 +168,12 @@ BYTES = {"BIT_WIDTH": bits(8, 32)}
     ],
 )
 def test_refused(kind: str, parameters: dict[str, str], ports: dict[str, str], message: str) -> None:
-    """What has no model is named."""
-    with pytest.raises(CircuitError) as refused:
-        _spoil(kind, parameters, **ports).read()
-    assert str(refused.value).startswith(message.format(f"cell c5, a {kind},"))
+    assert Netlist().refused(kind, parameters, ports).startswith(message.format(f"cell c5, a {kind},"))
 
 
 def test_latch() -> None:
-    netlist = _spoil("DFF", {}, D="i", CLK="clk", Q="o")
-    netlist.cells["c5"]["attributes"]["LATCH"] = "1"
-    with pytest.raises(CircuitError, match=r"^cell c5, a DFF, is a latch: no model$"):
-        netlist.read()
+    why = Netlist().refused("DFF", {}, {"D": "i", "CLK": "clk", "Q": "o"}, LATCH="1")
+    assert why == "cell c5, a DFF, is a latch: no model"
 
 
 def test_pins_and_parts() -> None:
@@ -221,9 +181,8 @@ def test_pins_and_parts() -> None:
     assert PLACES["17"] == "X1Y28/IOBA"
     text = Netlist().to_text()
     for name, other in ((CHIP, "GW3"), (PART, "GW1N-LV3")):
-        with pytest.raises(
-            CircuitError, match=rf"^the routed netlist is for a {other}, which Project Apicula does not"
-        ):
+        refused = rf"^the routed netlist is for a {other}, which Project Apicula does not"
+        with pytest.raises(CircuitError, match=refused):
             read_circuit(text.replace(name, other), CLOCK)
     with pytest.raises(CircuitError, match=r"^nothing in the routed netlist is clocked by pin 10$"):
         read_circuit(text, "10")

@@ -4,7 +4,7 @@
 
 import re
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 from functools import cache
@@ -14,19 +14,16 @@ import numpy as np
 import pytest
 
 from openmxu.cli.frame import main
-from openmxu.spec.commands import Command as Instruction
 from openmxu.spec.commands import assemble
-from openmxu_boards import find_board
 from openmxu_boards.host import BoardError, Host, network
 from openmxu_boards.host.network import check_network, play, play_picture
 from openmxu_boards.protocol import KEEP, START, Command
 from openmxu_boards.simulated import Terminal, new_program
 from openmxu_boards.simulated.pin_link import PinLink
 from openmxu_boards.simulated.pins import CircuitPins
-from openmxu_boards.simulated.verilated import Program, is_available
+from openmxu_boards.simulated.verilated import Program
 from openmxu_boards.soc import UartSoc
 from openmxu_boards.soc import network_machine as machine
-from openmxu_boards.soc.network_machine import NetworkMachine
 from openmxu_sim.accelerator.container import CompiledNetwork, write_network
 from openmxu_sim.accelerator.definition import Memories, run
 from openmxu_sim.accelerator.lowering import Layer, lower
@@ -34,11 +31,12 @@ from openmxu_sim.accelerator.simulation import SimulatedAccelerator
 from openmxu_sim.accelerator.waits import with_waits
 
 from ...openmxu_sim.accelerator.programs import MACHINE, random_program, random_words
+from ..testbenches import verilated
 
 CLOCK, BAUD = 1_000_000, 250_000
 CONFIG = replace(MACHINE, program=256)
 
-pytestmark = [pytest.mark.slow, pytest.mark.skipif(not is_available(), reason="Verilator or a C++ compiler is missing")]
+pytestmark = [pytest.mark.slow, verilated]
 
 
 @cache
@@ -81,22 +79,16 @@ def test_random_programs(host: Host) -> None:
         _check(host, seed)
 
 
-def _play(host: Host, program: Sequence[Instruction], monkeypatch: pytest.MonkeyPatch) -> None:
-    """A program that the host would refuse."""
-    with monkeypatch.context() as patch:
-        patch.setattr(network, "check_program", lambda *_: None)
-        patch.setattr(network, "check_waits", lambda *_: None)
-        play(host, program, _memories(np.random.default_rng(1)))
-
-
 def test_programs_that_stop_or_never_end(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The host is told, and the next program is right."""
-    pool = "pool reads=0 writes=40\n"
+    """The host, which would refuse them, is told, and the next program is right."""
+    for check in ("check_program", "check_waits"):
+        monkeypatch.setattr(network, check, lambda *_: None)
+    pool, memories = "pool reads=0 writes=40\n", _memories(np.random.default_rng(1))
     with pytest.raises(BoardError, match=r"^command 1 stopped the accelerator of the board on .*: ENGINE$"):
-        _play(host, assemble(f"{pool}load rows=0 valid=1 address=0\nend"), monkeypatch)
+        play(host, assemble(f"{pool}load rows=0 valid=1 address=0\nend"), memories)
     _check(host, 5)
     with pytest.raises(BoardError, match="its unit hung and was reset"):
-        _play(host, assemble(16 * pool), monkeypatch)  # which fills the memory of programs, and begins again
+        play(host, assemble(16 * pool), memories)  # which fills the memory of programs, and begins again
     _check(host, 6)
 
 
@@ -119,24 +111,6 @@ def test_sizes_that_do_not_fit(host: Host) -> None:
     message = r"^the network must be compiled for 2x2, 256 bytes of scratchpad and 256 of weights, not 2x2, 512 bytes"
     with pytest.raises(ValueError, match=message):
         play(host, assemble("end"), Memories(replace(CONFIG, rows=128), np.zeros((0, 2), np.uint16)))
-    with pytest.raises(ValueError, match=r"^program must be at most 65534 on a board, not 65536$"):
-        NetworkMachine(replace(CONFIG, program=1 << 16))
-    with pytest.raises(ValueError, match=r"^weights must be a power of two from 2 to 65536, not 100$"):
-        NetworkMachine(replace(CONFIG, weights=100))
-    with pytest.raises(ValueError, match=r"^board must have an accelerator, and icebreaker has none$"):
-        find_board("icebreaker").network(CONFIG.unit, CLOCK)
-
-
-def test_commands(capsys: pytest.CaptureFixture[str], tmp_path: Any) -> None:
-    """Products are for boards with a unit alone; programs are for those with an accelerator."""
-    np.save(tmp_path / "a.npy", np.ones((2, 2), np.float32))
-    files = [str(tmp_path / "a.npy")] * 2
-    with Terminal(_link()) as terminal:
-        port = ["--port", f"{terminal.port}@{BAUD}"]
-        assert main(["board", "info", *port]) == 0
-        assert "accelerator: 16 commands, 64 rows of weights, 64 of data" in capsys.readouterr().out
-        assert main(["board", "run", *files, *port]) == 2
-        assert "must have a unit alone, not an accelerator: use run-network" in capsys.readouterr().err
 
 
 def test_check_of_a_build(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -196,14 +170,9 @@ def test_a_word_is_kept_until_something_changes() -> None:
     link, end = _link(), struct.pack("<HI", 0, assemble("end")[0].words[0])
     host = Host(link)
     assert host.ask(Command.COUNTERS, b"", reply=17)[12:16] == bytes(4)
-    for command, arguments in (
-        (Command.WEIGHTS, bytes(4)),
-        (Command.WEIGHTS, bytes(4) + bytes(1)),
-        (Command.ACTIVATIONS, bytes(4)),
-        (Command.RUN, zero),
-        (Command.RUN, keep + zero),
-        (Command.RUN, keep + start),
-    ):
+    requests = [(Command.WEIGHTS, bytes(4)), (Command.WEIGHTS, bytes(5)), (Command.ACTIVATIONS, bytes(4))]
+    requests += [(Command.RUN, tiles) for tiles in (zero, keep + zero, keep + start)]
+    for command, arguments in requests:
         host.ask(Command.RUN, bytes(2) + end + start + keep)
         host.ask(Command.RESULTS, bytes([0, 0, 1, 0]))
         host = Host(link)  # resets the machine
@@ -236,14 +205,21 @@ def test_rows_that_a_run_changes_before_they_are_read(host: Host) -> None:
         _right(host, bad, picture)
 
 
-def test_run_network(capsys: pytest.CaptureFixture[str], tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_commands(capsys: pytest.CaptureFixture[str], tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Products are for boards with a unit alone; programs are for those with an accelerator."""
     monkeypatch.chdir(tmp_path)
+    np.save("a.npy", np.ones((2, 2), np.float32))
     small = _small(3)
     (tmp_path / "model.mxa").write_bytes(write_network(small))
     for name, array in {"x": PICTURES, "empty": PICTURES[:0], "narrow": PICTURES[..., :3]}.items():
         np.savez(f"{name}.npz", x=array)
     with Terminal(_link()) as terminal:
-        command = ["board", "run-network", "model.mxa", "--port", f"{terminal.port}@{BAUD}", "-o", "y.npz", "--input"]
+        port = ["--port", f"{terminal.port}@{BAUD}"]
+        assert main(["board", "info", *port]) == 0
+        assert "accelerator: 16 commands, 64 rows of weights, 64 of data" in capsys.readouterr().out
+        assert main(["board", "run", "a.npy", "a.npy", *port]) == 2
+        assert "must have a unit alone, not an accelerator: use run-network" in capsys.readouterr().err
+        command = ["board", "run-network", "model.mxa", *port, "-o", "y.npz", "--input"]
         assert main([*command, "x.npz", "--check"]) == 0
         assert "0 of 512 words of the scratchpad differ" in capsys.readouterr().out
         assert main([*command, "x.npz"]) == 0

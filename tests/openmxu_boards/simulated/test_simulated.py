@@ -5,6 +5,7 @@ import secrets
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -26,38 +27,31 @@ from openmxu_boards.protocol import Command, request
 from openmxu_boards.simulated import Terminal, new_program, simulated_link
 from openmxu_boards.simulated.campaign import campaign
 from openmxu_boards.simulated.faults import FAULTS
-from openmxu_boards.simulated.pin_link import PinLink
+from openmxu_boards.simulated.pin_link import PinLink, _Nothing
 from openmxu_boards.simulated.pins import AmaranthPins, CircuitPins, Levels, levels_of
 from openmxu_boards.simulated.throughput import measure
-from openmxu_boards.simulated.verilated import Program, is_available
+from openmxu_boards.simulated.verilated import Program
 from openmxu_boards.soc import Buffers, UartSoc, machine
 from openmxu_sim import golden, simulate
 from openmxu_sim.operands.stimulus import stimulus
 
 from ...conftest import thorough
+from ..testbenches import small_system, verilated
 
 CONFIG = MxuConfig(rows=2, columns=2, stages=1, source=BF16, depth=4)
 CLOCK, BAUD = 1_000_000, 250_000
 
 
-def new_system() -> UartSoc:
-    return UartSoc(CONFIG, Buffers(8, 16, 16), clock=CLOCK, baud=BAUD)
-
-
-verilated = pytest.mark.skipif(not is_available(), reason="Verilator or a C++ compiler is missing")
-
-
 @cache
 def program() -> Program[Any]:
     """The system, made once: each simulation of it begins anew."""
-    return new_program(new_system())
+    return new_program(small_system())
 
 
 @pytest.fixture
 def link() -> Iterator[PinLink]:
-    found = PinLink(CircuitPins(program().start()), clock=CLOCK, baud=BAUD)
-    yield found
-    found.close()
+    with closing(PinLink(CircuitPins(program().start()), clock=CLOCK, baud=BAUD)) as found:
+        yield found
 
 
 @pytest.fixture
@@ -92,8 +86,14 @@ def modified(monkeypatch: pytest.MonkeyPatch, component: Any, change: Callable[[
 
 @pytest.mark.slow
 def test_amaranths_simulator() -> None:
-    system = new_system()
-    host = Host(PinLink(AmaranthPins(system), clock=CLOCK, baud=BAUD))
+    """Time is the design's."""
+    system = small_system()
+    link = PinLink(AmaranthPins(system), clock=CLOCK, baud=BAUD)
+    start = time.monotonic()
+    assert link.receive(0.01) == b""
+    assert link.now() >= 0.01
+    assert time.monotonic() - start < 60
+    host = Host(link)
     assert host.identity == system.soc.identity
     assert host.counters() == (0, 0, 0, 0, 0)
 
@@ -124,12 +124,11 @@ def test_a_campaign_of_faults(count: int, link: PinLink) -> None:
 def test_without_crc_faults_make_wrong_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
     """What the tests above would see if the board took every frame for sound."""
     modified(monkeypatch, crc.Processor, lambda processor: processor.match_detected.eq(1))
-    host = Host(simulated_link(new_system(), disturbance=Change()))
-    assert not check(host, 40, seed=2).right
-    host.close()
+    with Host(simulated_link(small_system(), disturbance=Change())) as host:
+        assert not check(host, 40, seed=2).right
 
 
-class Change:
+class Change(_Nothing):
     """Another byte among the beats of each load, the first time that it is sent."""
 
     def __init__(self) -> None:
@@ -144,15 +143,12 @@ class Change:
         self._seen.add(data)
         return levels_of(bytes(spoilt), divisor)
 
-    def answered(self, levels: Levels) -> Levels:
-        return levels
-
 
 @pytest.mark.slow
 @verilated
 def test_a_unit_with_a_wrong_bit_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
     modified(monkeypatch, machine.Mxu, lambda unit: unit.results.payload.data[1][3].eq(0))
-    found = check(Host(simulated_link(new_system())), 5)
+    found = check(Host(simulated_link(small_system())), 5)
     assert not found.right
     assert 0 < found.wrong < found.words / 2
 
@@ -196,37 +192,14 @@ def test_parameters_that_do_not_agree(terminal: Terminal, options: dict[str, Any
         simulate(OPERANDS, OPERANDS.T, engine="board", port=f"{terminal.port}@{BAUD}", **options)
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"port": "x"}, "port requires engine 'board', not 'auto'"),
-        ({"engine": "board", "units": 2}, "units must be 1 on engine 'board', not 2"),
-        ({"engine": "board", "accumulate": "bf16"}, "accumulate must be 'fp32' on engine 'board', not 'bf16'"),
-        ({"engine": "board", "stalls": 1}, "stalls must be None on engine 'board', not 1"),
-        ({"engine": "board", "vcd": "x.vcd"}, "vcd must be None on engine 'board', not 'x.vcd'"),
-    ],
-)
-def test_what_boards_do_not_do(options: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        simulate(OPERANDS, OPERANDS.T, **options)
-
-
-@pytest.mark.parametrize("port", ["x@fast", "x@0", "x@00", "x@99999999999999", "@9600"])
-def test_what_is_no_port(port: str) -> None:
-    with pytest.raises(ValueError, match=f"port must be a name, or a name, @ and a baud rate of .*, not '{port}'"):
-        simulate(OPERANDS, OPERANDS.T, engine="board", port=port)
-
-
 def test_ports_that_are_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(OSError, match="port /dev/nowhere cannot be opened: No such file or directory"):
+    nowhere = "port /dev/nowhere cannot be opened: No such file or directory"
+    with pytest.raises(OSError, match=nowhere):
         connect("/dev/nowhere")
     (tmp_path / "file").write_text("")
     with pytest.raises(OSError, match="cannot be opened: it is no serial port"):
         connect(str(tmp_path / "file"))
-    for ports, reason in (
-        ([], "no known USB converter is plugged in"),
-        (["/dev/nowhere"], "port /dev/nowhere cannot be opened: No such file"),
-    ):
+    for ports, reason in (([], "no known USB converter is plugged in"), (["/dev/nowhere"], nowhere)):
         monkeypatch.setattr("openmxu_boards.host.host.candidates", ports.copy)
         with pytest.raises(OSError, match=f"port must be given: {reason}"):
             connect()
@@ -255,15 +228,13 @@ def test_without_a_compiler(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
 
 
 @verilated
-def test_a_client_that_does_not_listen() -> None:
-    terminal = Terminal(simulated_link(new_system()))
-    client = os.open(terminal.port, os.O_RDWR | os.O_NOCTTY)
-    for _ in range(100):
-        os.write(client, request(Command.IDENTIFY, 0, 0))
-        time.sleep(0.02)
-    terminal.close()
+def test_a_client_that_does_not_listen(link: PinLink) -> None:
+    with Terminal(link) as terminal:  # which would raise its thread's error
+        client = os.open(terminal.port, os.O_RDWR | os.O_NOCTTY)
+        for _ in range(100):
+            os.write(client, request(Command.IDENTIFY, 0, 0))
+            time.sleep(0.02)
     os.close(client)
-    assert terminal.error is None
 
 
 @verilated
@@ -287,8 +258,8 @@ def test_two_hosts(link: PinLink) -> None:
 
 
 @verilated
-def test_a_pulled_cable() -> None:
-    terminal = Terminal(simulated_link(new_system()))
+def test_a_pulled_cable(link: PinLink) -> None:
+    terminal = Terminal(link)
     with connect(f"{terminal.port}@{BAUD}") as host:
         assert check(host, 1).right
         terminal.close()
@@ -343,7 +314,7 @@ def test_another_baud_rate(link: PinLink) -> None:
 @pytest.mark.slow
 @verilated
 def test_buffers_that_are_too_small() -> None:
-    small = UartSoc(CONFIG, Buffers(weights=2, activations=2, results=2), clock=CLOCK, baud=BAUD)
+    small = UartSoc(CONFIG, Buffers(2, 2, 2), clock=CLOCK, baud=BAUD)
     with pytest.raises(ValueError, match="the board must have room for a tile of 4 beats, not for 2"):
         Host(simulated_link(small))
 
@@ -351,59 +322,27 @@ def test_buffers_that_are_too_small() -> None:
 @pytest.mark.slow  # in `make test`, of the system above
 @verilated
 @pytest.mark.parametrize("board", ["icebreaker", pytest.param("ulx3s-12f", marks=pytest.mark.thorough)])
-def test_commands(board: str, files: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["board", "info", "--simulate", board]) == 0
-    assert "answers on /dev/" in capsys.readouterr().out
-    assert main(["board", "run", *files, "--simulate", board]) == 0
-    expected = golden.matmul(OPERANDS, OPERANDS.T, rows=find_board(board).config.rows)
-    assert np.array_equal(golden.to_bits(np.load(files[-1])), golden.to_bits(expected))
-    assert main(["board", "selftest", "--products", "2", "--simulate", board]) == 0
-    assert ", 0 wrong; 0 requests sent again" in capsys.readouterr().out
-
-
-@pytest.mark.slow
-@verilated
-def test_no_command_imports_cocotb() -> None:
+def test_commands(board: str, files: list[str]) -> None:
+    """None imports cocotb."""
     program = (
         "import sys; from openmxu.cli.frame import main; code = main(sys.argv[1:]);"
         "sys.exit(code or 10 * any(name.partition('.')[0] == 'cocotb' for name in sys.modules))"
     )
-    done = process.run(
-        [sys.executable, "-c", program, "board", "selftest", "--products", "1", "--simulate", "icebreaker"],
-        what="the command",
-        limit=300,
-    )
-    assert done.code == 0, done.errors
-
-
-def test_mistakes_in_commands(files: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    for arguments, message in [
-        (["info", "--simulate", "arty"], "board must be one of"),
-        (["info", "--port", "/dev/nowhere"], "port /dev/nowhere cannot be opened: No such file or directory"),
-        (["info", "--simulate", "icebreaker", "--port", "x"], "port must be left out with --simulate, not 'x'"),
-        (["selftest", "--products", "0", "--port", "x"], "products must be >= 1, not 0"),
-        (["selftest", "--faults", "9"], "faults require --simulate"),
-        (["selftest", "--faults", "0", "--simulate", "icebreaker"], "faults must be >= 1, not 0"),
-        (["run", *files, "--port", "/dev/nowhere"], "port /dev/nowhere cannot be opened"),
-    ]:
-        assert main(["board", *arguments]) == 2, arguments
-        assert message in capsys.readouterr().err
-    assert not Path(files[-1]).exists()
-
-
-@pytest.mark.slow
-def test_time_is_the_design_s() -> None:
-    link = PinLink(AmaranthPins(new_system()), clock=CLOCK, baud=BAUD)
-    start = time.monotonic()
-    assert link.receive(0.01) == b""
-    assert link.now() >= 0.01
-    assert time.monotonic() - start < 60
+    commands = {"answers on /dev/": ["info"], "": ["run", *files]}
+    commands[", 0 wrong; 0 requests sent again"] = ["selftest", "--products", "2"]
+    for said, arguments in commands.items():
+        command = [sys.executable, "-c", program, "board", *arguments, "--simulate", board]
+        done = process.run(command, what="the command", limit=300)
+        assert done.code == 0, done.errors
+        assert said in done.output
+    expected = golden.matmul(OPERANDS, OPERANDS.T, rows=find_board(board).config.rows)
+    assert np.array_equal(golden.to_bits(np.load(files[-1])), golden.to_bits(expected))
 
 
 @pytest.mark.slow
 @pytest.mark.thorough
 def test_lights() -> None:
-    system = new_system()
+    system = small_system()
     pins = AmaranthPins(system)
     seen: list[tuple[int, ...]] = []
 
@@ -414,10 +353,9 @@ def test_lights() -> None:
 
     pins._simulator.add_testbench(look, background=True)
     host = Host(PinLink(pins, clock=CLOCK, baud=BAUD))
-    unit = replace(CONFIG, source=BF16, status=True)
     one = np.full((1, 1), 0x3F80, dtype=np.uint32)
     for _ in range(2):
-        host.run(stimulus(unit, one, one))
+        host.run(stimulus(replace(CONFIG, status=True), one, one))
     assert seen == [(0, 0, 0), (1, 0, 0), (1, 0, 1), (1, 0, 0)]
     with pytest.raises(BoardError, match="goes beyond a buffer"):
         host._session.ask(Command.RESULTS, b"\xff\xff\x01\x00")
