@@ -30,6 +30,7 @@ from openmxu_sim import golden
 from openmxu_sim.accelerator.definition import Halves, Memories
 from openmxu_sim.accelerator.prefetch import with_loads
 from openmxu_sim.accelerator.waits import with_waits
+from openmxu_sim.accelerator.weight_rows import flowing, identity, pieces, tiles
 from openmxu_sim.operands.aliases import Floats
 
 
@@ -248,7 +249,7 @@ def compose(
         exchanged = _shorter(config, layer, network.pictures, at)
         program += commands(layer, at, bool(exchanged))
         if layer.weight is not None:
-            weights += _flowing(config.size, layer, exchanged) if exchanged else _tiles(config.size, layer)
+            weights += _weights(config.size, layer, exchanged)
         cycles = _cycles(config, program[first:])
         reports.append(LayerReport(layer.name, range(first, len(program)), cycles, network.products[layer.name]))
     rows = np.concatenate(weights) if weights else np.zeros((0, config.size), np.uint16)
@@ -266,6 +267,13 @@ def compose(
         program = [command for part in parts for command in part]
     check_room(config, program)
     return Lowered(config, with_waits(config, program), rows, network.pictures, reports, memory)
+
+
+def _weights(size: int, layer: Layer, exchanged: Sequence[Command]) -> list[Halves]:
+    assert layer.weight is not None
+    if exchanged:
+        return flowing(size, layer.weight, layer.bias, [command.levels["y"].trips for command in exchanged])
+    return [tiles(size, layer.weight, layer.bias), *([identity(size)] if layer.added else [])]
 
 
 def _merged(size: int, layer: Layer) -> Layer:
@@ -426,35 +434,6 @@ def _sum_of_two(
     return [Command("matmul", {**first.values, **stays}, first.levels), Command("matmul", values, levels)]
 
 
-def _padded(size: int, layer: Layer) -> Halves:
-    """Weights in bf16, by blocks: (blocks of outputs, size, blocks of inputs, size, y, x)."""
-    assert layer.weight is not None
-    outputs, inputs, *_ = layer.weight.shape
-    blocks, columns = -(-inputs // size), -(-outputs // size)
-    # Rows without an operand have the weight -0, which changes no sum's sign.
-    padded = np.full((columns * size, blocks * size, *layer.kernel), 0x8000, np.uint16)
-    padded[:outputs, :inputs] = golden.convert(golden.to_bits(layer.weight)).astype(np.uint16)
-    return padded.reshape(columns, size, blocks, size, *layer.kernel)
-
-
-def _tiles(size: int, layer: Layer) -> list[Halves]:
-    """Rows of biases and weights of a layer in the order of use."""
-    tiles = _padded(size, layer).transpose(0, 2, 4, 5, 3, 1)
-    columns = len(tiles)
-    rows = tiles[..., ::-1, :].reshape(columns, -1, size)  # the last row first
-    if layer.bias is not None:
-        words = np.zeros(columns * size, np.uint32)
-        words[: len(layer.bias)] = golden.to_bits(layer.bias)
-        halves = np.stack([words & 0xFFFF, words >> 16], axis=1).astype(np.uint16)
-        rows = np.concatenate([halves.reshape(columns, size, 2).transpose(0, 2, 1), rows], axis=1)
-    found = [rows.reshape(-1, size)]
-    if layer.added:
-        identity = np.full((size, size), 0x8000, np.uint16)
-        np.fill_diagonal(identity, 0x3F80)
-        found.append(identity[::-1])
-    return found
-
-
 def _exchanged(config: AcceleratorConfig, layer: Layer, source: Picture, target: Picture, at: int) -> list[Command]:
     """The commands of a layer with one pixel, whose weights flow by it, or none: it has no rows one behind another."""
     size, bias = config.size, int(layer.bias is not None)
@@ -466,7 +445,7 @@ def _exchanged(config: AcceleratorConfig, layer: Layer, source: Picture, target:
     most = min(MOST_ROWS - at, config.weights if config.beat else MOST_ROWS)
     if tiles > _MOST_TRIPS or chunk < 1 or tiles * outputs * size > most:
         return []
-    if bias and (size < 3 or _pieces(layer) is None):
+    if bias and (size < 3 or pieces(layer.bias) is None):
         return []
     commands = []
     for first in range(0, outputs, chunk):
@@ -482,34 +461,6 @@ def _exchanged(config: AcceleratorConfig, layer: Layer, source: Picture, target:
         levels = {"x": Level(size, 1), "y": Level(count, size, target.plane), "block": Level(tiles, count * size)}
         commands.append(Command("matmul", values, levels))
     return commands
-
-
-def _pieces(layer: Layer) -> Halves | None:
-    """Biases as sums of three numbers of bf16, (outputs, 3), or none: some are no such sums."""
-    rest = np.asarray(layer.bias, np.float32)
-    if not np.isfinite(rest).all():
-        return None
-    pieces = []
-    for _ in range(3):
-        piece = (rest.view(np.uint32) & 0xFFFF0000).view(np.float32)
-        rest = rest - piece
-        pieces.append(golden.to_bits(piece) >> 16)
-    words = np.stack(pieces, axis=1).astype(np.uint16)
-    return None if ((words & 0x7FFF > 0) & (words & 0x7F80 == 0)).any() else words
-
-
-def _flowing(size: int, layer: Layer, commands: Sequence[Command]) -> list[Halves]:
-    """Rows of weights that flow by a vector: for each command and tile a row for each output."""
-    tiles = _padded(size, layer).transpose(2, 4, 5, 0, 1, 3)
-    tiles = tiles.reshape(-1, tiles.shape[3] * size, size)
-    if layer.bias is not None:
-        rows = np.full((1, *tiles.shape[1:]), 0x8000, np.uint16)
-        pieces = _pieces(layer)
-        assert pieces is not None
-        rows[0, : len(pieces), :3] = pieces
-        tiles = np.concatenate([rows, tiles])
-    counts = np.cumsum([command.levels["y"].trips * size for command in commands])[:-1]
-    return [chunk.reshape(-1, size) for chunk in np.split(tiles, counts, axis=1)]
 
 
 def _cycles(config: AcceleratorConfig, commands: Sequence[Command]) -> int:
