@@ -62,17 +62,23 @@ class AxiMaster(wiring.Component):
         Bits 31 to 12 of the window's first byte.
     port : In(BusPort)
     awid ... rready : AXI4 channels
+
+    Attributes
+    ----------
+    left : Signal
+        Beats of the burst that is written which have not gone.
     """
 
     def __init__(self, config: AcceleratorConfig) -> None:
         self.config = config
         super().__init__({"i_base": In(ADDRESS - 12), "port": In(BusPort(config)), **axi4(config)})
+        self.left = Signal(range(MOST + 1))
 
     def elaborate(self, platform: object) -> Module:
         """A counter of beats left in the burst that is written, and one of answers that are missing."""
         m = Module()
         port, size = self.port, (self.config.beat // 8).bit_length() - 1
-        left = Signal(range(MOST + 1))
+        left = self.left
         missing = Signal(range(_ANSWERS + 1))
         requested, answered = Signal(), Signal()
         for channel, burst in (("ar", port.reads.payload), ("aw", port.writes.payload)):

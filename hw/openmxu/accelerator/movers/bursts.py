@@ -45,6 +45,11 @@ class Bursts(wiring.Component):
     o_joins : Out(1)
         The beat at ``i_address`` belongs to them.
     o : Out(stream of Burst)
+
+    Attributes
+    ----------
+    burst, following : Signal
+        The open burst, and the address behind it.
     """
 
     def __init__(self, config: AcceleratorConfig) -> None:
@@ -57,12 +62,13 @@ class Bursts(wiring.Component):
                 "o": Out(stream.Signature(Burst())),
             }
         )
+        self.burst = Signal(Burst())
+        self.following = Signal(WORD)
 
     def elaborate(self, platform: object) -> Module:
         """Extend the open burst, or offer it and open another."""
         m = Module()
-        open_burst = Signal(Burst())
-        following = Signal(WORD)  # the address behind the open burst
+        open_burst, following = self.burst, self.following
         offers = Signal()
         m.d.comb += [
             self.o_ready.eq(~self.o.valid),

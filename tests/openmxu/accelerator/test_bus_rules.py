@@ -1,0 +1,167 @@
+"""Rules of AXI4 for the accelerator's manager, proven by induction from any state: bursts, what stays, what follows."""
+
+from typing import Any
+
+import pytest
+from amaranth.hdl import Cat, Fragment, Module, Signal, Value
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from openmxu.accelerator.bus.attached import BusAccelerator
+from openmxu.accelerator.bus.axi4 import AxiMaster, axi4
+from openmxu.accelerator.movers.bursts import MOST, Bursts
+from openmxu.formal.paths import combinational_paths
+from openmxu.formal.query import Proof, prove
+from openmxu.formal.specification import ALWAYS
+from openmxu.spec.accelerator import AcceleratorConfig
+
+from ...conftest import slow
+
+_CONFIG = AcceleratorConfig(size=4, stages=1, depth=4, rows=16, weights=16, program=32, beat=64)
+_REQUEST = ("addr", "len", "size", "burst", "cache")
+
+
+class _Watched(wiring.Component):
+    """The manager behind both joiners of beats, which are offered any beats."""
+
+    def __init__(
+        self, longest: int = MOST, bursts: type[Bursts] = Bursts, manager: type[AxiMaster] = AxiMaster
+    ) -> None:
+        self._longest, config = longest, _CONFIG
+        self.reads, self.writes, self.master = bursts(config), bursts(config), manager(config)
+        self._width = len(Value.cast(self.master.port.written.payload))
+        beats = {f"{name}_{way}": In(size) for way in ("ar", "aw") for name, size in _BEAT.items()}
+        super().__init__(
+            {
+                **beats,
+                "written": In(self._width),
+                "written_valid": In(1),
+                "i_base": In(20),
+                **axi4(config),
+                **dict.fromkeys(("o_kept", "o_given"), Out(1)),
+            }
+        )
+
+    module_name = "watched_master"
+
+    def elaborate(self, platform: object) -> Module:
+        """What must hold in each cycle, if it held in the one before."""
+        m = Module()
+        m.submodules.reads, m.submodules.writes, m.submodules.master = parts = self.reads, self.writes, self.master
+        master, rules = parts[2], list[Value]()
+        for name, port in axi4(master.config).items():
+            inner, outer = getattr(master, name), getattr(self, name)
+            m.d.comb += inner.eq(outer) if port.flow is In else outer.eq(inner)
+        wiring.connect(m, self.reads.o, master.port.reads)
+        wiring.connect(m, self.writes.o, master.port.writes)
+        bits = Value.cast(master.port.written.payload)
+        m.d.comb += [
+            master.i_base.eq(self.i_base),
+            bits.eq(self.written),
+            master.port.written.valid.eq(self.written_valid),
+        ]
+        # The window is the host's, and stays; the sender of beats keeps to the rules of streams.
+        m.d.comb += self.o_given.eq(
+            self._stays(m, "beats", self.written_valid, master.port.written.ready, bits) & self._same(m, self.i_base)
+        )
+        for way, bursts in (("ar", self.reads), ("aw", self.writes)):
+            m.d.comb += [
+                bursts.i_address.eq(getattr(self, f"address_{way}")),
+                bursts.i_valid.eq(getattr(self, f"valid_{way}") & bursts.o_ready),
+                bursts.i_flush.eq(getattr(self, f"flush_{way}")),
+            ]
+            valid, ready = getattr(self, f"{way}valid"), getattr(self, f"{way}ready")
+            payload = Cat(getattr(self, f"{way}{name}") for name in _REQUEST)
+            address, length = getattr(self, f"{way}addr"), getattr(self, f"{way}len")
+            rules += [
+                self._stays(m, way, valid, ready, payload),
+                ~valid | self._is_within(address[3:12], length),
+                ~valid | (address[:3] == 0),
+                ~bursts.o.valid | self._is_within(bursts.o.payload.address[:9], bursts.o.payload.length),
+                ~bursts.o_open | self._is_within(bursts.burst.address[:9], bursts.burst.length),
+                ~bursts.o_open | (bursts.following == (bursts.burst.address + bursts.burst.length + 1)[:32]),
+            ]
+        rules += self._follow_writes(m)
+        m.d.comb += self.o_kept.eq(Cat(rules).all())
+        return m
+
+    def _is_within(self, beat: Value, length: Value) -> Value:
+        """A burst of at most 16 beats of 8 bytes ends in the 4 kB in which it begins."""
+        return (beat + length < 512) & (length < self._longest)
+
+    def _same(self, m: Module, value: Value) -> Value:
+        before, is_later = Signal.like(value), Signal()
+        m.d.sync += [before.eq(value), is_later.eq(1)]
+        return ~is_later | (before == value)
+
+    def _stays(self, m: Module, name: str, valid: Value, ready: Value, payload: Value) -> Value:
+        """What was offered and not taken is offered still."""
+        refused, before = Signal(name=f"{name}_refused"), Signal(len(payload), name=f"{name}_before")
+        m.d.sync += [refused.eq(valid & ~ready), before.eq(payload)]
+        return ~refused | (valid & (before == payload))
+
+    def _follow_writes(self, m: Module) -> list[Value]:
+        """As many beats follow a request as it says, the last one marked, and no other request meanwhile."""
+        left = Signal(range(MOST + 1))
+        with m.If(self.awvalid & self.awready):
+            m.d.sync += left.eq(self.awlen + 1)
+        with m.Elif(self.wvalid & self.wready):
+            m.d.sync += left.eq(left - 1)
+        return [
+            left == self.master.left,
+            ~self.wvalid | (left != 0),
+            ~self.wvalid | (self.wlast == (left == 1)),
+            ~self.awvalid | (left == 0),
+            self._stays(m, "w", self.wvalid, self.wready, Cat(self.wdata, self.wstrb, self.wlast)),
+            self.rready & self.bready,
+        ]
+
+
+_BEAT: dict[str, Any] = {"address": 32, "valid": 1, "flush": 1}
+
+
+def _proofs(component: Any) -> list[Proof]:
+    Fragment.get(component, None)  # Amaranth warns of components that nobody elaborates
+    begins, goes_on = (("rst", 0, 1),), (("rst", 0, 0), ("o_kept", 0, 1), ("o_given", 0, 1), ("o_given", 1, 1))
+    return [
+        Proof(
+            "master",
+            "the rules hold, after a reset and a cycle later",
+            component,
+            ALWAYS,
+            (),
+            (("o_kept", 1),),
+            given=given,
+        )
+        for given in (begins, goes_on)
+    ]
+
+
+@pytest.mark.parametrize("solver", ["z3", slow("bitwuzla")])
+def test_rules_of_axi4(solver: str) -> None:
+    assert [prove(proof, solver).holds for proof in _proofs(_Watched())] == [True, True]
+
+
+def test_the_proof_sees() -> None:
+    """Bursts are longer than eight; a joiner that forgets pages; a manager that says "last" a beat early."""
+
+    class Pageless(Bursts):
+        def __init__(self, config: AcceleratorConfig) -> None:
+            super().__init__(config)
+            self._page = 12
+
+    class Early(AxiMaster):
+        def elaborate(self, platform: object) -> Module:
+            m = super().elaborate(platform)
+            m.d.comb += self.wlast.eq(self.left == 2)
+            return m
+
+    for broken in (_Watched(8), _Watched(bursts=Pageless), _Watched(manager=Early)):
+        assert prove(_proofs(broken)[1]).holds is False
+
+
+@pytest.mark.parametrize("bus", ["axi", slow("wishbone")])
+def test_no_output_follows_an_input(bus: str) -> None:
+    paths = combinational_paths(BusAccelerator(_CONFIG, bus))
+    assert len(paths) > 10
+    assert not any(paths.values())
