@@ -12,7 +12,7 @@ from openmxu.spec.commands import Command, Level
 from openmxu_sim.accelerator import Memories, run, with_waits
 from openmxu_sim.cosim.runner import simulate
 
-from ...conftest import slow
+from ...conftest import need, slow, thorough
 from .programs import random_program, random_words
 
 _WORDS = 1 << 11
@@ -38,8 +38,11 @@ def _cases(config: AcceleratorConfig, count: int) -> dict[str, np.ndarray]:
     return {name: np.array(rows) for name, rows in found.items()}
 
 
-@pytest.mark.parametrize(("bus", "width"), [("axi", 32), ("wishbone", 32), slow("axi", 64), slow("wishbone", 64)])
+@pytest.mark.parametrize(
+    ("bus", "width"), [slow("axi", 32), slow("wishbone", 32), thorough("axi", 64), thorough("wishbone", 64)]
+)
 def test_programs_on_a_bus(bus: str, width: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    need("verilator")
     config = AcceleratorConfig(size=width // 16, stages=1, depth=16, rows=64, weights=64, beat=width)
     monkeypatch.setattr("tests.openmxu_sim.accelerator.programs.MACHINE", config)
     np.savez(tmp_path / "cases.npz", **_cases(config, 6))

@@ -107,7 +107,7 @@ def _check(machine: SimulatedAccelerator, case: _Case, seed: int) -> None:
     assert (machine.scratchpad() == case.after.scratchpad).all(), seed
 
 
-@pytest.mark.parametrize("count", [100, slow(1000), thorough(10_000)])
+@pytest.mark.parametrize("count", [100, slow(400), thorough(10_000)])
 def test_random_programs(count: int, machine: SimulatedAccelerator) -> None:
     for seed in range(count):
         _check(machine, _drawn(seed), seed)
@@ -118,9 +118,9 @@ def test_random_programs(count: int, machine: SimulatedAccelerator) -> None:
     [
         AcceleratorConfig(size=4, stages=2, depth=16, rows=64, weights=128, beat=64),
         slow(AcceleratorConfig(size=3, stages=1, depth=16, rows=65, weights=99, beat=32)),
-        slow(AcceleratorConfig(size=16, stages=1, depth=16, rows=64, weights=256, beat=32)),
-        slow(AcceleratorConfig(size=16, stages=1, depth=16, rows=64, weights=256, beat=128)),
-        slow(AcceleratorConfig(size=16, stages=1, depth=16, rows=64, weights=256, beat=256)),
+        thorough(AcceleratorConfig(size=16, stages=1, depth=16, rows=64, weights=256, beat=32)),
+        thorough(AcceleratorConfig(size=16, stages=1, depth=16, rows=64, weights=256, beat=128)),
+        thorough(AcceleratorConfig(size=16, stages=1, depth=16, rows=64, weights=256, beat=256)),
     ],
 )
 def test_widths_of_the_bus(config: AcceleratorConfig, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -130,7 +130,7 @@ def test_widths_of_the_bus(config: AcceleratorConfig, monkeypatch: pytest.Monkey
         _check(machine, _drawn(seed, 8, config), seed)
 
 
-@pytest.mark.parametrize("count", [60, slow(500), thorough(2000)])
+@pytest.mark.parametrize("count", [40, slow(200), thorough(2000)])
 def test_faults_of_the_bus(count: int, machine: SimulatedAccelerator) -> None:
     """An error, silence, or a beat too many: no tag with a wrong word, and a code in time."""
     stops = dict.fromkeys(Stop, 0)
@@ -151,7 +151,7 @@ def test_faults_of_the_bus(count: int, machine: SimulatedAccelerator) -> None:
     assert sum(stops[stop] for stop in (Stop.NONE, Stop.BUS, Stop.TIME)) == count
 
 
-@pytest.mark.parametrize("count", [100, slow(800), thorough(2048)])
+@pytest.mark.parametrize("count", [100, slow(400), thorough(2048)])
 def test_damaged_programs(count: int, machine: SimulatedAccelerator) -> None:
     """It ends as the definition says, or stops; nothing outside of the window is touched."""
     stopped = 0
@@ -169,7 +169,7 @@ def test_damaged_programs(count: int, machine: SimulatedAccelerator) -> None:
     assert stopped > count // 4
 
 
-@pytest.mark.parametrize("count", [40, slow(300), thorough(1000)])
+@pytest.mark.parametrize("count", [40, slow(100), thorough(1000)])
 def test_resets(count: int, machine: SimulatedAccelerator) -> None:
     """With its bus, in any cycle; the next program leaves what the definition says."""
     running = 0
