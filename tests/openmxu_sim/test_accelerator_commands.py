@@ -65,16 +65,34 @@ def test_a_network_in_stripes(folder: Path, capsys: pytest.CaptureFixture[str]) 
     small = [*_SIZE, "--scratchpad", "80"]
     assert main(["compile", "model.onnx", *small, "-o", "model.mxa"]) == 0
     shown = capsys.readouterr().out
-    assert [line.split("|")[-2].strip() for line in shown.splitlines() if "%" in line] == ["128", "44", "172"]
-    assert "load and store need 108 bytes of memory." in shown
+    moved = [line.split("|")[-3:-1] for line in shown.splitlines() if "%" in line]
+    assert [int(count) for count, _ in moved] == [128, 44, 172]
+    cycles = [int(line.split("|")[3].replace(",", "")) for line in shown.splitlines() if "%" in line]
+    assert [rate.strip() for _, rate in moved] == [
+        f"{count / taken:.2f}" for count, taken in zip([128, 44, 172], cycles, strict=True)
+    ]
+    assert "load and store need 108 bytes of memory; " in shown
     for given in (["model.mxa"], ["model.onnx", *small]):
         assert main(["run", *given, "--input", "x.npz", "-o", "y.npz", "--engine", "model"]) == 0
         assert capsys.readouterr().out == shown
         assert (np.load("y.npz")["y"] == _expected(folder)).all()
         assert main(["run", *given, "--input", "x.npz", "-o", "z.npz", "--simulate"]) == 2
-        message = "MODEL must be compiled for a scratchpad of at least 100 bytes, not 80: no machine has a bus"
+        message = "MODEL must be compiled for a scratchpad of at least 100 bytes, not 80, or with --beat: "
         assert message in capsys.readouterr().err
     assert not Path("z.npz").exists()
+
+
+@needs_compiler
+def test_a_network_from_a_memory(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """With a bus and few rows, on the RTL: the picture, results and weights are in the memory."""
+    sizes = ["--beat", "32", "--scratchpad", "80", "--weights", "100"]
+    assert main(["compile", "model.onnx", *_SIZE, *sizes, "-o", "m.mxa"]) == 0
+    assert main(["run", "m.mxa", "--input", "x.npz", "-o", "y.npz", "--check"]) == 0
+    shown = capsys.readouterr().out
+    assert re.search(r"\n0 of \d+ words of the scratchpad differ from the definition\.", shown)
+    assert (np.load("y.npz")["y"] == _expected(folder)).all()
+    assert main(["compile", "model.onnx", *_SIZE, "--beat", "64"]) == 2
+    assert capsys.readouterr().err == "openmxu compile: beat must be 0 or one of 32, not 64\n"
 
 
 @needs_compiler

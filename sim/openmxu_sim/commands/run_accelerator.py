@@ -141,7 +141,7 @@ def _table(network: "CompiledNetwork", ends: Sequence[int]) -> str:
     every = LayerReport("all", range(len(lowered.program)), formula, products)
     begins = [0, *ends[1:], *ends[-1:]] if len(ends) == len(lowered.program) else []
     heads, rows = ["layer", "commands", "cycles by the formula", "useful"], []
-    heads += ["measured"] * bool(begins) + ["bytes moved"] * bool(lowered.memory)
+    heads += ["measured"] * bool(begins) + ["bytes moved", "a cycle"] * bool(lowered.memory)
     for layer in (*lowered.layers, every):
         first, last = layer.commands.start, layer.commands.stop
         row = [
@@ -151,11 +151,19 @@ def _table(network: "CompiledNetwork", ends: Sequence[int]) -> str:
             f"{layer.products / cells / layer.cycles:.1%}",
         ]
         row += [f"{begins[last] - begins[first]:,}"] if begins else []
-        rows.append(row + [f"{bytes_moved(lowered.program[first:last]):,}"] * bool(lowered.memory))
+        if lowered.memory:
+            moved = bytes_moved(lowered.program[first:last])
+            row += [f"{moved:,}", f"{moved / layer.cycles:.2f}"]
+        rows.append(row)
     text = table(heads, rows)
     if ends:
         text += f"\nMeasured: {ends[-1]:,} cycles, {products / cells / ends[-1]:.1%} of the array useful.\n"
-    return text + f"\nload and store need {2 * lowered.memory:,} bytes of memory.\n" * bool(lowered.memory)
+    if lowered.memory:
+        size = len(lowered.memories().memory) if lowered.config.beat else lowered.memory
+        text += (
+            f"\nload and store need {2 * size:,} bytes of memory; a bus of fewer bytes a cycle makes a layer wait.\n"
+        )
+    return text
 
 
 def _run(options: argparse.Namespace) -> int:
