@@ -220,3 +220,35 @@ async def registers_are_as_described(dut: Any) -> None:
             pages = address in (Register.WINDOW, Register.LENGTH)
             assert await host.read(address) == (3 if address == Register.ENABLE else 0x1234_5000 | 0xFFF * (not pages))
             await host.write(address, 0)
+
+
+@cocotb.test()
+async def a_program_is_stopped_or_reset(dut: Any) -> None:
+    """In its midst, while bursts are under way: what is read back is a code, and the next program is right."""
+    host = (_Axi if IS_AXI else _Wishbone)(dut)
+    Clock(host.clock, 10, unit="ns").start()
+    await host.start()
+    for register, word in ((Register.WINDOW, WINDOW), (Register.LENGTH, 1 << 13), (Register.ENABLE, 3)):
+        await host.write(register, word)
+    for word in CASES["programs"][1]:
+        await host.write(Register.DATA, int(word))
+    for cycles in range(20, 400, 40):
+        host.fill(CASES["before"][1])
+        await host.write(Register.CONTROL, 1)
+        await ClockCycles(host.clock, cycles)
+        assert await host.read(Register.STATUS) & 7 == 1
+        if cycles % 80 == 20:
+            await host.write(Register.CONTROL, 2)
+            assert await host.read(Register.STOP) & 0xFF == 11
+            assert await host.refuses(Register.DATA, write=False)
+        await host.write(Register.CONTROL, 4)
+        while await host.read(Register.STATUS) & 16:
+            pass
+        assert await host.read(Register.STATUS) & 0x1F == 8
+        await host.write(Register.INTERRUPT, 3)
+        host.fill(CASES["before"][1])
+        await host.write(Register.CONTROL, 1)
+        await with_timeout(RisingEdge(dut.irq), 1, "ms")
+        assert await host.read(Register.INTERRUPT) == 1
+        assert (host.content(CASES["before"][1].size) == CASES["after"][1]).all(), cycles
+        await host.write(Register.INTERRUPT, 3)

@@ -59,4 +59,4 @@ def test_programs_on_a_bus(bus: str, width: int, tmp_path: Path, monkeypatch: py
             "PYTHONPATH": str(Path(__file__).parents[3]),
         },
     )
-    assert len(passed) == 3
+    assert len(passed) == 4
