@@ -33,10 +33,11 @@ def _mover(rng: np.random.Generator, opcode: str) -> Command:
     """Words that overlap, follow one another, or lie apart; some go into weights."""
     x, y = map(int, rng.integers(1, 4, 2))
     valid = int(rng.integers(1, MACHINE.size + 1))
-    values = {"rows": int(rng.integers(0, 32)), "valid": valid, "address": int(rng.integers(0, 60))}
+    values = {"rows": int(rng.integers(0, 32)), "valid": valid, "address": int(rng.integers(0, 44))}
     if opcode == "load":
         values["into_weights"] = int(rng.integers(2))
     steps = {"x": Level(x, 1, int(rng.choice([1, valid, 4]))), "y": Level(y, int(rng.integers(x, 8)), 8)}
+    steps["block"] = Level(int(rng.integers(1, 3)), int(rng.integers(0, 9)), int(rng.integers(0, 21)))
     return Command(opcode, values, steps)
 
 

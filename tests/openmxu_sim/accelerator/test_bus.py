@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -55,6 +56,7 @@ def _copied(memories: Memories) -> Memories:
     return replace(memories, **{name: getattr(memories, name).copy() for name in ("weights", "scratchpad", "memory")})
 
 
+@lru_cache(maxsize=4096)
 def _drawn(seed: int, length: int = 8, config: AcceleratorConfig = _CONFIG) -> _Case:
     rng = np.random.default_rng(seed)
     program = with_waits(config, random_program(rng, length))
@@ -63,6 +65,7 @@ def _drawn(seed: int, length: int = 8, config: AcceleratorConfig = _CONFIG) -> _
     return _Case(program, before, after, run(program, after)[0])
 
 
+@lru_cache(maxsize=4096)
 def _damaged(seed: int) -> _Case:
     """A program, a bit of which is flipped, any in turn."""
     rng = np.random.default_rng(seed)
@@ -220,6 +223,33 @@ def test_bursts(machine: SimulatedAccelerator) -> None:
         assert machine.run(most=_MOST).tag == 0
         traffic = machine.traffic()
         assert (traffic.bursts, traffic.beats, traffic.broken) == (bursts, beats, ""), text
+
+
+def test_answers_that_come_late(machine: SimulatedAccelerator) -> None:
+    """As many bursts as may be unanswered, on a bus that mostly waits."""
+    memory, memories = np.zeros(_WORDS, np.uint16), _memories(np.random.default_rng(1))
+    machine.attach(memory, seed=1, stall=0.97)
+    machine.reset()
+    machine.write(assemble("store rows=0 valid=2 address=0 x=40:1:6\nend"), memories)
+    assert machine.run(most=_PATIENCE).tag == 0
+    assert (memory[:240].reshape(40, 6)[:, :2] == memories.scratchpad[:40]).all()
+    assert not memory[240:].any()
+    assert not machine.traffic().broken
+
+
+def test_nothing_is_requested_once_it_has_stopped(machine: SimulatedAccelerator) -> None:
+    """A command is refused in the midst of a store: bursts that were offered end, no others come."""
+    machine.attach(np.zeros(_WORDS, np.uint16))
+    machine.reset()
+    machine.write(
+        assemble("store rows=0 valid=2 address=0 x=60:1:6\nload rows=63 valid=1 address=0 x=2:1:1\nend"),
+        _memories(np.random.default_rng(1)),
+    )
+    assert machine.run(most=_MOST).stop == Stop.WRITE
+    before, after = machine.traffic(), machine.traffic(1000)
+    assert 0 < before.bursts[1] <= after.bursts[1] <= before.bursts[1] + 1 < 60
+    assert after.quiet
+    machine.reset()
 
 
 def test_movers_work_beside_the_unit(machine: SimulatedAccelerator) -> None:

@@ -2,29 +2,32 @@
 
 import ctypes
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from openmxu import yosys
 from openmxu.accelerator import Accelerator
+from openmxu.accelerator.bus.attached import AttachedAccelerator
 from openmxu.export.verilog import to_rtlil
+from openmxu.spec.accelerator import AcceleratorConfig
 from openmxu.yosys.mutation import Mutants, mutants
 from openmxu_sim.accelerator.simulation import SimulatedAccelerator
 
 from ...conftest import needs_compiler, thorough
 from ...openmxu.accelerator.test_fetch import compiled, damaged, explore
 from ...openmxu.accelerator.test_fetch import drawn as drawn_program
-from . import test_simulation
+from . import test_bus, test_simulation
 from .programs import MACHINE
 
 pytestmark = needs_compiler
 
 # ROMs become gates, and words of Yosys's own become Amaranth's.
 _SIMPLER = """
-select accelerator.fetch
+select *.fetch
 memory_collect
 memory_map -rom-only
 select -clear
@@ -35,8 +38,7 @@ write_rtlil /job/result
 """
 
 
-def _mutants(count: int, *parts: str) -> Mutants:
-    machine = Accelerator(MACHINE)
+def _mutants(machine: Any, count: int, *parts: str) -> Mutants:
     modules = [line[8:] for line in to_rtlil(machine).splitlines() if line.startswith("module \\")]
     drawn = mutants(machine, count, 1, without=[name for name in modules if name.partition(".")[2] not in parts])
     # The simulation has one clock.
@@ -71,7 +73,7 @@ def _open(drawn: Mutants, unseen: Iterable[int]) -> list[str]:
 @pytest.mark.parametrize(("count", "programs"), [thorough(40, 12)])
 def test_mistakes_of_fetch(count: int, programs: int) -> None:
     """Seen in its exploration."""
-    drawn = _mutants(count, "fetch")
+    drawn = _mutants(Accelerator(MACHINE), count, "fetch")
     library = compiled(yosys.produce(f"{drawn.script}{_SIMPLER}", drawn.rtlil), "accelerator.fetch")
     chosen = ctypes.c_uint32.in_dll(library, "mutant")
     unseen = []
@@ -88,14 +90,38 @@ def test_mistakes_of_fetch(count: int, programs: int) -> None:
 @pytest.mark.parametrize("count", [thorough(40)])
 def test_mistakes_of_engines(count: int) -> None:
     """Seen by the tests of the whole machine."""
-    drawn = _mutants(count, "feeder", "writer", "weights", "pool")
+    drawn = _mutants(Accelerator(MACHINE), count, "feeder", "writer", "weights", "pool")
+    assert len(_unseen(drawn, MACHINE, _check)) <= count // 10
+
+
+@pytest.mark.parametrize("count", [thorough(40)])
+def test_mistakes_of_movers(count: int) -> None:
+    """Seen by the tests of the machine on its bus."""
+    config = replace(MACHINE, beat=32)
+    parts = [f"{mover}{part}" for mover in ("loader", "storer") for part in ("", ".walk", ".bursts")]
+    parts = ["master", *(f"accelerator.{part}" for part in ("scratchpad", *parts))]
+    drawn = _mutants(AttachedAccelerator(config), count, *parts)
+    assert len(_unseen(drawn, config, _check_bus)) <= count // 10
+
+
+def _unseen(drawn: Mutants, config: AcceleratorConfig, check: Callable[[SimulatedAccelerator], None]) -> list[str]:
     rtlil = yosys.produce(f"{drawn.script}{_SIMPLER}", drawn.rtlil)
-    machine = SimulatedAccelerator(MACHINE, change=lambda _: rtlil)
+    machine = SimulatedAccelerator(config, change=lambda _: rtlil)
     unseen = []
     for number in range(len(drawn.mistakes) + 1):
         machine._library.machine_choose(machine._machine, number)
         with suppress(AssertionError):
-            _check(machine)
+            check(machine)
             unseen.append(number)
     assert unseen[0] == 0, "the design itself is refused"
-    assert len(_open(drawn, unseen[1:])) <= count // 10
+    return _open(drawn, unseen[1:])
+
+
+def _check_bus(machine: SimulatedAccelerator) -> None:
+    test_bus.test_random_programs(60, machine)
+    test_bus.test_bursts(machine)
+    for stop in test_bus.STOPS:
+        test_bus.test_stops(*stop, machine)
+    test_bus.test_damaged_programs(60, machine)
+    test_bus.test_resets(10, machine)
+    test_bus.test_faults_of_the_bus(20, machine)

@@ -51,6 +51,11 @@ class AttachedAccelerator(wiring.Component):
         self._host = {name: port for name, port in self._inside.signature.members.items() if name != "bus"}
         super().__init__({**self._host, "i_base": In(ADDRESS - 12), **axi4(config)})
 
+    @property
+    def module_name(self) -> str:
+        """Name of the exported module."""
+        return "accelerator"
+
     def elaborate(self, platform: object) -> Module:
         """Connect both."""
         m = Module()
