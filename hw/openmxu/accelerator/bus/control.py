@@ -24,7 +24,7 @@ class Register(IntEnum):
     """Byte addresses of the registers, each of 32 bits. Those up to ``VERSION``, and all that count, are read only."""
 
     ID = 0x00
-    """:data:`IDENTITY`."""
+    """0x4D584131, "MXA1"."""
     SIZE = 0x04
     """Rows and columns of the array in bits 15 to 0, stages in 19 to 16, bytes of a beat of the bus in 31 to 24."""
     DEPTH = 0x08
