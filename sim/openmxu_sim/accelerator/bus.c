@@ -2,13 +2,13 @@
    told to, and holds against it every rule that it breaks. What is read is what the memory has when it is asked, and
    what is written is there when it is answered: no later, no earlier order is promised. */
 
-enum { QUEUE = 64, BEAT_LIMBS = BUS / 32, BYTES = BUS / 8 };
+enum { QUEUE = 64, BEAT_LIMBS = BUS / 32, BYTES = BUS / 8, STROBES = (BYTES + 31) / 32 };
 
 enum broken { NOTHING, UNSTABLE, BURST, PAGE, WINDOW, LAST, UNASKED, STROBE };
 
 enum fault { NONE, READ_ERROR, WRITE_ERROR, SILENT, UNEXPECTED };
 
-struct beat { uint32_t data[BEAT_LIMBS], strobe; uint64_t at; };
+struct beat { uint32_t data[BEAT_LIMBS], strobe[STROBES]; uint64_t at; };
 
 struct peer {
   uint8_t *bytes;
@@ -24,7 +24,7 @@ struct peer {
   struct beat written[QUEUE * 16];     /* beats that are not answered */
   uint8_t last[QUEUE * 16];
   uint32_t written_head, written_count, answers;
-  uint32_t before[2], payload[2][3], beat_before, beat_payload[BEAT_LIMBS + 2];
+  uint32_t before[2], payload[2][3], beat_before, beat_payload[BEAT_LIMBS + STROBES + 1];
 };
 
 /* As after a reset of the whole system: nothing is under way. */
@@ -103,13 +103,14 @@ static void peer_write(struct peer *p, const struct accelerator_in *in, const st
       struct beat *beat = &p->written[p->written_head];
       last = p->last[p->written_head];
       for (int byte = 0; byte < BYTES && !wrong; byte++)
-        if (beat->strobe >> byte & 1) p->bytes[beat->at + (uint64_t)byte] = (uint8_t)(beat->data[byte / 4] >> byte % 4 * 8);
+        if (beat->strobe[byte / 32] >> byte % 32 & 1) p->bytes[beat->at + (uint64_t)byte] = (uint8_t)(beat->data[byte / 4] >> byte % 4 * 8);
     }
     p->answers--, p->answered++;
   }
-  uint32_t offers = out->wvalid[0] & 1, takes = in->wready[0] & 1, now[BEAT_LIMBS + 2];
+  uint32_t offers = out->wvalid[0] & 1, takes = in->wready[0] & 1, now[BEAT_LIMBS + STROBES + 1];
   memcpy(now, out->wdata, sizeof out->wdata);
-  now[BEAT_LIMBS] = out->wstrb[0], now[BEAT_LIMBS + 1] = out->wlast[0] & 1;
+  memcpy(now + BEAT_LIMBS, out->wstrb, STROBES * sizeof *now);
+  now[BEAT_LIMBS + STROBES] = out->wlast[0] & 1;
   hold(p, UNSTABLE, p->beat_before && (!offers || memcmp(now, p->beat_payload, sizeof now)));
   memcpy(p->beat_payload, now, sizeof now);
   p->beat_before = offers && !takes;
@@ -118,12 +119,15 @@ static void peer_write(struct peer *p, const struct accelerator_in *in, const st
     uint32_t place = (p->written_head + p->written_count++) % (QUEUE * 16);
     struct beat *beat = &p->written[place];
     memcpy(beat->data, out->wdata, BYTES);
-    beat->strobe = out->wstrb[0], beat->at = p->write.at;
+    memcpy(beat->strobe, out->wstrb, sizeof beat->strobe);
+    beat->at = p->write.at;
     p->write.at += BYTES, p->beats[1]++;
     p->last[place] = --p->write.left == 0;
     p->answers += p->last[place];
     hold(p, LAST, p->last[place] != (out->wlast[0] & 1));
-    hold(p, STROBE, !beat->strobe);
+    uint32_t any = 0;
+    for (int limb = 0; limb < STROBES; limb++) any |= beat->strobe[limb];
+    hold(p, STROBE, !any);
   }
   stays(p, 1, valid, ready, out->awaddr[0], length);
   if (!valid || !ready) return;
