@@ -43,7 +43,7 @@ def test_any_memory_of_weights(rows: int, weights: int) -> None:
 
 
 @needs_compiler
-@pytest.mark.parametrize("weights", [_LEAST, 200])
+@pytest.mark.parametrize("weights", [_LEAST, slow(200)])
 def test_on_the_machine(weights: int) -> None:
     """Random numbers, two pictures one after the other: the memory as the definition leaves it."""
     rng = np.random.default_rng(weights)
