@@ -30,24 +30,24 @@ def with_loads(config: AcceleratorConfig, program: Sequence[Command], at: int) -
         The weights of one tile are more than the memory on chip holds.
     """
     parts = [list(_cut(config, command)) for command in program]
-    behind: list[list[Command]] = [[] for _ in range(sum(map(len, parts)) + 1)]
+    before: list[list[Command]] = [[] for _ in range(sum(map(len, parts)))]
     held: dict[range, range] = {}  # rows of the image, and those on chip that have them
     end, last, flat = 0, range(0), list[Command]()
     for command in (command for some in parts for command in some):
         rows = _rows(config, command)
         if rows and rows not in held:
-            start = end if end + len(rows) <= config.weights else 0
+            start = end if end + len(rows) <= _room(config) else 0
             end = start + len(rows)
             place = range(start, end)
             held = {image: chip for image, chip in held.items() if not _meet(chip, place)}
             held[rows] = place
             early = len(flat) - (bool(flat) and not _meet(place, last))
-            behind[early] += _loads(config, rows, place, at)
+            before[early] += _loads(config, rows, place, at)
         name = "reads" if exchanges(command) else "weights"
         moved = {name: held[rows].start} if rows else {}
         last = held[rows] if rows else range(0)
         flat.append(replace(command, values={**command.values, **moved}))
-    placed = iter([*loads, command] for loads, command in zip(behind, flat, strict=False))
+    placed = iter([*loads, command] for loads, command in zip(before, flat, strict=True))
     return [[command for _ in some for command in next(placed)] for some in parts]
 
 

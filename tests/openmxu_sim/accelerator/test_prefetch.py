@@ -108,6 +108,15 @@ def test_parts() -> None:
         assert sum(weights_written(load).size for load in loads) == weights_of(program[0], 4)
 
 
+def test_more_rows_than_a_load_can_name() -> None:
+    """A memory of weights may have more than 2^16 rows: loads use those below."""
+    many = "".join(f"matmul reads=0 writes=9 weights={16_000 * n} emit kx=4000:0\n" for n in range(5))
+    parts = with_loads(replace(_CONFIG, weights=1 << 17), assemble(f"{many}end"), 0)
+    rows = [weights_written(command) for part in parts for command in part if command.opcode == "load"]
+    assert sum(map(len, rows)) == 80_000
+    assert max(map(np.max, rows)) < 1 << 16
+
+
 def test_no_room_for_a_tile() -> None:
     layer = Layer("y", "x", (3, 3), weight=np.zeros((4, 8, 3, 3), np.float32))
     message = "weights must have at least 38 rows of 8 bytes for one block of channels, not 37"
