@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from openmxu.spec.accelerator import AcceleratorConfig
-from openmxu_sim.accelerator import Memories, run
+from openmxu_sim.accelerator import run
 from openmxu_sim.accelerator.lowering import lower
 from openmxu_sim.cosim.simulators import find_simulator
 
@@ -67,7 +67,7 @@ def test_scores(tmp_path: Path) -> None:
     network = to_layers(model)
     lowered = lower(AcceleratorConfig(), network.shape, network.layers, network.source)
     for line, image in zip(lines[1:3], images, strict=True):
-        memories = Memories(lowered.config, lowered.weights)
+        memories = lowered.memories()
         lowered.put(network.source, image, memories.scratchpad)
         run(lowered.program, memories)
         bits = lowered.get(network.result, memories.scratchpad).ravel().view(np.uint32) >> 16
@@ -90,7 +90,7 @@ def test_the_image_is_of_its_source(tmp_path: Path) -> None:
         "import sys; sys.path.insert(0, sys.argv[1])\n"
         "from pathlib import Path; from run_network import *\n"
         "platform = SimPlatform('SIM', list(PINS)); verilog = Path(sys.argv[2], 'none.v')\n"
-        "soc = NetworkSoC(platform, platform.request('sys_clk'), CLOCK, CLOCK / 8, verilog, [])\n"
+        "soc = NetworkSoC(platform, platform.request('sys_clk'), CLOCK, CLOCK / 8, verilog)\n"
         "soc.finalize(); compile_firmware(soc, Path(sys.argv[2]))\n"
     )
     subprocess.run([sys.executable, "-c", program, _EXAMPLE, tmp_path], check=True, capture_output=True)

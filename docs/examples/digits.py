@@ -11,7 +11,7 @@ import torch
 
 from openmxu.accelerator import Stop
 from openmxu.spec.accelerator import AcceleratorConfig
-from openmxu_sim.accelerator import Memories, run
+from openmxu_sim.accelerator import run
 from openmxu_sim.accelerator.lowering import lower
 from openmxu_sim.accelerator.simulation import SimulatedAccelerator
 from openmxu_sim.onnx.runtime import helper, numpy_helper
@@ -93,7 +93,7 @@ def main() -> None:
     right = differ = cycles = 0
     held = range(count, min(count + _CLASSIFIED, len(labels)))
     for index in held:
-        memories = Memories(config, lowered.weights)
+        memories = lowered.memories()
         lowered.put(network.source, images[index], memories.scratchpad)
         machine.write(lowered.program, memories)
         report = machine.run()

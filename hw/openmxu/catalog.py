@@ -16,7 +16,7 @@ from openmxu.arith import (
     Splitter,
     Streamed,
 )
-from openmxu.spec.accelerator import MOST_ROWS, MOST_WEIGHTS, AcceleratorConfig, rows_of_bytes
+from openmxu.spec.accelerator import config_of
 from openmxu.spec.config import MxuConfig
 from openmxu.spec.formats import FloatFormat
 from openmxu.unit.array import SystolicArray
@@ -155,14 +155,8 @@ def _accelerator(
     beat: int = 64,
     bus: str = "axi",
 ) -> BusAccelerator:
-    if columns != rows:
-        raise ValueError(f"columns must be rows={rows} in an accelerator, not {columns}")
-    AcceleratorConfig(rows, stages, depth, program=program, beat=beat)  # before sizes are in rows
-    sizes = (
-        rows_of_bytes(scratchpad, "scratchpad", rows, MOST_ROWS),
-        rows_of_bytes(weights, "weights", rows, MOST_WEIGHTS),
-    )
-    return BusAccelerator(AcceleratorConfig(rows, stages, depth, *sizes, program, beat), bus)
+    config = config_of(rows, columns, stages, depth, scratchpad, weights, program=program, beat=beat)
+    return BusAccelerator(config, bus)
 
 
 FAMILIES: dict[str, Callable[..., Any]] = {

@@ -20,7 +20,7 @@ from migen import ClockSignal, Instance, ResetSignal
 
 REGISTERS = 0x9000_0000
 MAIN_RAM = 0x4000_0000
-ROM_BYTES, MAIN_RAM_BYTES = 0x2_0000, 0x2_0000
+ROM_BYTES, SRAM_BYTES, MAIN_RAM_BYTES = 0x2_0000, 0x1000, 0x2_0000
 
 
 class Accelerator(LiteXModule):
@@ -52,19 +52,16 @@ def _ports(prefix: str, bus: Any, directions: str, bits: int) -> dict[str, Any]:
 
 
 class NetworkSoC(SoCCore):
-    """The SoC; its ROM starts with the words of ``firmware``."""
+    """The SoC; ``init_rom`` fills its ROM."""
 
-    def __init__(
-        self, platform: Any, clock: Any, frequency: float, baud: float, verilog: Path, firmware: list[int]
-    ) -> None:
+    def __init__(self, platform: Any, clock: Any, frequency: float, baud: float, verilog: Path) -> None:
         super().__init__(
             platform,
             frequency,
             cpu_type="vexriscv",
             cpu_variant="lite",
             integrated_rom_size=ROM_BYTES,
-            integrated_rom_init=firmware,
-            integrated_sram_size=0x1000,
+            integrated_sram_size=SRAM_BYTES,
             integrated_main_ram_size=MAIN_RAM_BYTES,
             uart_baudrate=baud,
             ident="OpenMXU",

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 from litex.build.sim import SimPlatform
 from litex.soc.integration.export import get_csr_header
-from network_soc import MAIN_RAM, MAIN_RAM_BYTES, REGISTERS, ROM_BYTES, NetworkSoC
+from network_soc import MAIN_RAM, MAIN_RAM_BYTES, REGISTERS, ROM_BYTES, SRAM_BYTES, NetworkSoC
 from simulate import CLOCK, CYCLES_PER_BIT, PINS, verilate
 
 from openmxu.accelerator.bus.attached import BusAccelerator
@@ -66,20 +66,19 @@ def compile_firmware(soc: NetworkSoC, folder: Path) -> list[int]:
     header = get_csr_header(
         soc.csr_regions, soc.constants, with_access_functions=False, with_fields_access_functions=False
     )
-    lines = [line for line in header.splitlines() if line.startswith("#define CSR_") and "include" not in line]
+    lines = [line for line in header.splitlines() if line.startswith("#define CSR_")]
     lines += [
         f"#define REGISTERS {REGISTERS:#x}u",
         f"#define MAIN_RAM {MAIN_RAM:#x}u",
         f"#define MAIN_RAM_BYTES {MAIN_RAM_BYTES:#x}u",
         f"#define NETWORK {CODE:#x}u",
-        f"#define SRAM_END {soc.mem_map['sram'] + 0x1000:#x}",
         f"#define ACCELERATOR_INTERRUPT {soc.irq.locs['accelerator']}",
     ]
     (folder / "addresses.h").write_text("\n".join(lines) + "\n")
     if shutil.which(_GCC) is None:
         return _words((_FIRMWARE / "firmware.bin").read_bytes())
-    define = [f"-DSRAM_END={soc.mem_map['sram'] + 0x1000:#x}"]
-    flags = ["-march=rv32im_zicsr", "-mabi=ilp32", "-Os", "-ffreestanding", "-nostdlib", "-Wall", "-Werror", *define]
+    flags = ["-march=rv32im_zicsr", "-mabi=ilp32", "-Os", "-ffreestanding", "-nostdlib", "-Wall", "-Werror"]
+    flags.append(f"-DSRAM_END={soc.mem_map['sram'] + SRAM_BYTES:#x}")
     sources = [_FIRMWARE / name for name in ("start.S", "main.c")]
     command = [_GCC, *flags, f"-I{folder}", f"-T{_FIRMWARE / 'link.ld'}", "-o", folder / "firmware.elf", *sources]
     subprocess.run(command, check=True)
@@ -95,10 +94,9 @@ def _words(content: bytes) -> list[int]:
 def build(network: CompiledNetwork, pictures: np.ndarray, folder: Path) -> Path:
     """The simulation as a program."""
     verilog = folder / "accelerator.v"
-    verilog.write_text(to_verilog(BusAccelerator(replace(network.lowered.config), "wishbone")))
-    words: list[int] = []
+    verilog.write_text(to_verilog(BusAccelerator(network.lowered.config, "wishbone")))
     platform = SimPlatform("SIM", list(PINS))
-    soc = NetworkSoC(platform, platform.request("sys_clk"), CLOCK, CLOCK / CYCLES_PER_BIT, verilog, words)
+    soc = NetworkSoC(platform, platform.request("sys_clk"), CLOCK, CLOCK / CYCLES_PER_BIT, verilog)
     soc.finalize()
     code = compile_firmware(soc, folder)
     if len(code) > CODE // 4:

@@ -39,6 +39,8 @@ from openmxu.unit.queue import Queue
 
 MEMORIES = ("program", "weights", "scratchpad")
 
+_LOAD, _STORE = 1, 2
+
 _PATIENCE = 16
 """Bits of the cycles in which nothing moves, until a program stops."""
 
@@ -113,11 +115,12 @@ class Accelerator(wiring.Component):
         m.submodules.pool = pool = Pool(config)
         m.submodules.writer = writer = Writer(config)
         m.submodules.scratchpad = scratchpad = Scratchpad(config)
-        loader = self._connect_movers(m, fetch, scratchpad) if config.beat else None
+        movers = self._connect_movers(m, fetch, scratchpad) if config.beat else None
         self._connect_host(m, fetch)
         self._split_command(m, fetch, weights, feeder, writer)
+        self._stop(m, fetch, weights, feeder, writer, movers)
         self._connect_scratchpad(m, scratchpad, fetch, weights, feeder, writer)
-        rows = self._connect_memories(m, scratchpad, fetch, weights, feeder, loader)
+        rows = self._connect_memories(m, scratchpad, fetch, weights, feeder, movers[0] if movers else None)
         # The unit decides late in a cycle whether it takes a row; the scratchpad's reads need not wait for that.
         m.submodules.queue = queue = Queue(mxu.activations.payload.shape())
         wiring.connect(m, weights.o, mxu.weights)
@@ -129,7 +132,6 @@ class Accelerator(wiring.Component):
             queue.i.payload.data.as_value().eq(rows),
             *(queue.i.payload[mark].eq(marks[mark]) for mark in ("first", "last", "add", "bias", "emit")),
             queue.i.valid.eq(feeder.o_valid & ~marks.pool),
-            fetch.i_drained.eq(~(feeder.o_valid | weights.o_busy | weights.o_shown)),
             pool.i_row.eq(self.o_data),
             pool.i_first.eq(marks.first),
             pool.i_last.eq(marks.last),
@@ -156,13 +158,14 @@ class Accelerator(wiring.Component):
         ]
 
     def _split_command(self, m: Module, fetch: Fetch, weights: WeightReader, feeder: Feeder, writer: Writer) -> None:
-        """Give each engine its part of the command that begins, and stop all when one finds it wrong."""
+        """Give each engine its part of the command that begins."""
         matmul = KINDS["matmul"]
         is_pool, field = Signal(), fetch.field
         m.d.comb += [
             is_pool.eq(fetch.is_a("pool")),
             fetch.i_ready.eq(~feeder.o_busy & writer.o_ready),
             fetch.i_ready_weights.eq(~weights.o_busy),
+            fetch.i_drained.eq(~(feeder.o_valid | weights.o_busy | weights.o_shown)),
             fetch.i_finished.eq(writer.o_done),
             feeder.i_begin.eq(fetch.o_begin),
             weights.i_begin.eq(fetch.o_begin_weights),
@@ -180,17 +183,42 @@ class Accelerator(wiring.Component):
             *(weights.i_command[name].eq(field(matmul.fields[name])) for name in ("bias", "exchange")),
         ]
         self._split_loops(m, fetch, weights, feeder, writer)
-        for stop, seen in (
-            (Stop.WEIGHTS, weights.o_outside),
-            (Stop.WRITE, writer.o_outside),
-            (Stop.READ, feeder.o_outside),
-            (Stop.TILE, feeder.o_long),
-            (Stop.SUMS, feeder.o_other),
-        ):
+
+    def _stop(
+        self,
+        m: Module,
+        fetch: Fetch,
+        weights: WeightReader,
+        feeder: Feeder,
+        writer: Writer,
+        movers: tuple[Loader, Storer] | None,
+    ) -> None:
+        """Stop all when a part finds something wrong; a later row goes before. A number says which mover did."""
+        rows: list[tuple[Stop, Value, int]] = []
+        if movers is not None:
+            loader, storer = movers
+            rows += [
+                (Stop.HOST, self.i_halt, 0),
+                (Stop.TIME, self._stands_still(m, fetch, weights, feeder), 0),
+                (Stop.BUS, self.bus.error, _STORE),
+                (Stop.BUS, loader.o_error, _LOAD),
+                (Stop.WINDOW, storer.o_outside, _STORE),
+                (Stop.WINDOW, loader.o_outside, _LOAD),
+                (Stop.WRITE, loader.o_absent, _LOAD),
+                (Stop.READ, storer.o_absent, _STORE),
+            ]
+        rows += [
+            (Stop.WEIGHTS, weights.o_outside, 0),
+            (Stop.WRITE, writer.o_outside, 0),
+            (Stop.READ, feeder.o_outside, 0),
+            (Stop.TILE, feeder.o_long, 0),
+            (Stop.SUMS, feeder.o_other, 0),
+        ]
+        for stop, seen, mover in rows:
             with m.If(seen):
                 m.d.comb += fetch.i_stop.eq(stop)
-                if self.config.beat:
-                    m.d.comb += Cat(fetch.i_stop_load, fetch.i_stop_store).eq(0)
+                if movers is not None:
+                    m.d.comb += Cat(fetch.i_stop_load, fetch.i_stop_store).eq(mover)
 
     def _split_loops(self, m: Module, fetch: Fetch, weights: WeightReader, feeder: Feeder, writer: Writer) -> None:
         """Give each engine its levels: a matmul's names of them, or a pool's."""
@@ -231,8 +259,8 @@ class Accelerator(wiring.Component):
                 scratchpad.i_write.eq(writer.o_lanes),
             ]
 
-    def _connect_movers(self, m: Module, fetch: Fetch, scratchpad: Scratchpad) -> Loader:
-        """Give the movers their commands, rows and bus, and return the one that writes weights, too."""
+    def _connect_movers(self, m: Module, fetch: Fetch, scratchpad: Scratchpad) -> tuple[Loader, Storer]:
+        """Make the movers, and give them their commands, rows and bus."""
         m.submodules.loader = loader = Loader(self.config)
         m.submodules.storer = storer = Storer(self.config)
         self._begin_mover(m, fetch, "load", loader)
@@ -254,8 +282,7 @@ class Accelerator(wiring.Component):
             self.o_quiet.eq(loader.o_quiet & storer.o_quiet),
             loader.i_beat.eq(self.bus.read),
         ]
-        self._watch_movers(m, fetch, loader, storer)
-        return loader
+        return loader, storer
 
     def _begin_mover(self, m: Module, fetch: Fetch, name: str, mover: Loader | Storer) -> None:
         """Give a mover its part of the command that begins."""
@@ -272,33 +299,13 @@ class Accelerator(wiring.Component):
             for level, (trips, step) in enumerate(zip(kind.trips().values(), kind.steps(part).values(), strict=True)):
                 m.d.comb += [levels[level].trips.eq(fetch.field(trips)), levels[level].step.eq(fetch.field(step))]
 
-    def _watch_movers(self, m: Module, fetch: Fetch, loader: Loader, storer: Storer) -> None:
-        """Stop the program where a mover or the bus finds something wrong, or nothing moves any more."""
-        still = Signal(_PATIENCE)
-        moves = Signal()
+    def _stands_still(self, m: Module, fetch: Fetch, weights: WeightReader, feeder: Feeder) -> Value:
+        """Return whether nothing has moved for so long that it never will."""
+        still, bus = Signal(_PATIENCE), self.bus
+        taken = Cat(burst.valid & burst.ready for burst in (bus.reads, bus.writes, bus.written)).any()
+        moves = fetch.o_begin | taken | bus.read.valid | feeder.o_read | weights.o_read
         m.d.sync += still.eq(Mux(moves | ~self.o_running, 0, still + 1))
-        bus = self.bus
-        m.d.comb += moves.eq(
-            fetch.o_begin
-            | (bus.reads.valid & bus.reads.ready)
-            | bus.read.valid
-            | (bus.writes.valid & bus.writes.ready)
-            | (bus.written.valid & bus.written.ready)
-            | Cat(part.o_read for part in (m.submodules.feeder, m.submodules.weights)).any()
-        )
-        none, load, store = 0, 1, 2
-        for stop, seen, mover in (
-            (Stop.HOST, self.i_halt, none),
-            (Stop.TIME, still.all(), none),
-            (Stop.BUS, bus.error, store),
-            (Stop.BUS, loader.o_error, load),
-            (Stop.WINDOW, storer.o_outside, store),
-            (Stop.WINDOW, loader.o_outside, load),
-            (Stop.WRITE, loader.o_absent, load),
-            (Stop.READ, storer.o_absent, store),
-        ):
-            with m.If(seen):
-                m.d.comb += [fetch.i_stop.eq(stop), Cat(fetch.i_stop_load, fetch.i_stop_store).eq(mover)]
+        return still.all()
 
     def _connect_memories(
         self,

@@ -229,25 +229,25 @@ class Fetch(wiring.Component):
         """Hand the command to its engines, or end the program."""
         without = ~self.is_a("matmul")
         exchange = ~without & self.field(KINDS["matmul"].fields["exchange"])
-        waits = {
+        waiting = {
             name: (self.field(COMMON[f"{name}s"]) != ANY) & (count > self.field(COMMON[f"{name}s"]))
             for name, count in unfinished.items()
         }
-        loaded = ~waits.get("load", Const(0))
+        waits, loaded = Cat(waiting.values()), ~waiting.get("load", Const(0))
         changes = exchange | self.o_exchanged
-        may = ~Cat(waits.values()).any() & self.i_ready & (~changes | self.i_drained)
+        may = ~waits.any() & self.i_ready & (~changes | self.i_drained)
         m.d.comb += self.o_begin_weights.eq(~without & ~read & self.i_ready_weights & loaded & (~changes | may))
         m.d.sync += read.eq((read | self.o_begin_weights) & ~self.o_begin)
         with m.If(self.is_a("end")), m.If(Cat(unfinished.values()) == 0):
             m.d.sync += [state.eq(_State.IDLE), self.o_ended.eq(1), self.o_tag.eq(self.field(COMMON["tag"]))]
         for name in self._movers:
-            with m.Elif(self.is_a(name)), m.If(~Cat(waits.values()).any() & getattr(self, f"i_ready_{name}")):
-                m.d.comb += getattr(self, f"o_begin_{name}").eq(1)
-                m.d.sync += [state.eq(_State.READ), word.eq(0), self.o_index.eq(self.o_index + 1)]
+            with m.Elif(self.is_a(name)):
+                m.d.comb += getattr(self, f"o_begin_{name}").eq(~waits.any() & getattr(self, f"i_ready_{name}"))
         with m.Elif(may & (without | read | self.o_begin_weights)):
             m.d.comb += self.o_begin.eq(1)
-            m.d.sync += [state.eq(_State.READ), word.eq(0), self.o_index.eq(self.o_index + 1)]
             m.d.sync += self.o_exchanged.eq(exchange)
+        with m.If(Cat(self.o_begin, *(getattr(self, f"o_begin_{name}") for name in self._movers)).any()):
+            m.d.sync += [state.eq(_State.READ), word.eq(0), self.o_index.eq(self.o_index + 1)]
 
     def is_a(self, opcode: str) -> Value:
         """Whether ``o_words`` is such a command."""

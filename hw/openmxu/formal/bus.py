@@ -11,7 +11,7 @@ from amaranth.lib.wiring import In, Out
 
 from openmxu.spec.config import MxuConfig
 from openmxu.spec.formats import FP32
-from openmxu.unit.axi import IDENTITY, Register, Registers
+from openmxu.unit.axi import IDENTITY, Register, Registers, connect_ports
 from openmxu.unit.status import COUNTERS
 
 _OKAY, _SLVERR = 0, 2
@@ -110,9 +110,7 @@ class WatchedRegisters(wiring.Component):
         """Queues of requests beside the registers, and the rules between them."""
         m = Module()
         m.submodules.registers = registers = self.registers
-        for name, port in registers.signature.members.items():
-            inside, outside = getattr(registers, name), getattr(self, name)
-            m.d.comb += inside.eq(outside) if port.flow == In else outside.eq(inside)
+        connect_ports(m, self, registers, dict(registers.signature.members))
         reads, *rules = self._follow(m, "ar", "r", self.araddr)
         addresses, *more = self._follow(m, "aw", "b", self.awaddr)
         rules += more

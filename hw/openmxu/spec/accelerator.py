@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -67,14 +67,28 @@ class AcceleratorConfig:
         return MxuConfig(rows=self.size, columns=self.size, stages=self.stages, depth=self.depth, source=BF16)
 
 
-def rows_of_bytes(text: str, name: str, size: int, most: int) -> int:
-    """Rows of a memory of so many bytes, such as 64K.
+def config_of(
+    rows: int, columns: int, stages: int, depth: int, scratchpad: str, weights: str, **others: int
+) -> AcceleratorConfig:
+    """The parameters of an accelerator whose memories are given in bytes, such as 64K.
 
     Raises
     ------
-    ValueError
-        The text is no such number, or there are no rows or more than ``most``.
+    TypeError, ValueError
+        The array is not square, or a parameter is outside its domain.
     """
+    if columns != rows:
+        raise ValueError(f"columns must be rows={rows} in an accelerator, not {columns}")
+    config = AcceleratorConfig(rows, stages, depth, **others)  # before sizes are in rows
+    sizes = {
+        "rows": _rows_of_bytes(scratchpad, "scratchpad", rows, MOST_ROWS),
+        "weights": _rows_of_bytes(weights, "weights", rows, MOST_WEIGHTS),
+    }
+    return replace(config, **sizes)
+
+
+def _rows_of_bytes(text: str, name: str, size: int, most: int) -> int:
+    """Rows of a memory of so many bytes."""
     factor = {"K": 1 << 10, "M": 1 << 20}.get(text[-1:].upper(), 1)
     digits = text[:-1] if factor > 1 else text
     if not (digits.isascii() and digits.isdigit() and len(digits) < 10):

@@ -1,6 +1,7 @@
 """The unit on a bus: AXI4-Stream for its streams, AXI4-Lite for configuration, control and counters."""
 
 import re
+from collections.abc import Mapping
 from dataclasses import replace
 from enum import IntEnum
 from importlib.metadata import version
@@ -209,6 +210,13 @@ class Registers(wiring.Component):
         return there, which
 
 
+def connect_ports(m: Module, outside: Any, inside: Any, ports: Mapping[str, Any], prefix: str = "") -> None:
+    """Connect an inner component's ports to those of a component around it, whose names have a prefix."""
+    for name, port in ports.items():
+        inner, outer = getattr(inside, name), getattr(outside, f"{prefix}{name}")
+        m.d.comb += inner.eq(outer) if port.flow == In else outer.eq(inner)
+
+
 def axi_lite(address: int) -> dict[str, Any]:
     """The ports of an AXI4-Lite subordinate with so many bits of an address."""
     return {
@@ -314,9 +322,7 @@ class AxiMxu(wiring.Component):
             *(getattr(registers, f"i_{name}").eq(getattr(unit.status, name)) for name in (*COUNTERS, "error")),
             unit.status.clear.eq(registers.o_clear),
         ]
-        for name, port in axi_lite(_ADDRESS).items():
-            inside, outside = getattr(registers, name), getattr(self, f"s_axil_{name}")
-            m.d.comb += inside.eq(outside) if port.flow == In else outside.eq(inside)
+        connect_ports(m, self, registers, axi_lite(_ADDRESS), "s_axil_")
         self._connect_streams(m, unit)
         return m
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from openmxu.accelerator import Accelerator, Stop
 from openmxu.accelerator.bus.attached import AttachedAccelerator
+from openmxu.accelerator.movers.bursts import PAGE_BITS
 from openmxu.export.verilog import to_rtlil
 from openmxu.runtime import cache, machine
 from openmxu.spec.accelerator import AcceleratorConfig, check_room
@@ -24,7 +25,7 @@ from openmxu_sim.netlist.code import Code
 from openmxu_sim.sources import SOURCES
 
 _NAME, _PACKAGE = "accelerator", "openmxu_sim.accelerator"
-PAGE = 4096
+PAGE = 1 << PAGE_BITS
 """Bytes of a page: a memory at the bus has whole ones."""
 
 
@@ -220,7 +221,7 @@ def _compile(rtlil: str, config: AcceleratorConfig) -> ctypes.CDLL:
     library.machine_start.argtypes = [pointer, number]
     library.machine_run.argtypes = [pointer, ctypes.c_uint64, number, pointer]
     library.machine_read.argtypes = [pointer, ctypes.c_size_t, pointer]
-    if " BUS " in text:
+    if config.beat:
         long = ctypes.c_uint64
         library.machine_attach.argtypes = [pointer, pointer, long, number, long, number, number, number]
         library.machine_tick.argtypes = [pointer, long]

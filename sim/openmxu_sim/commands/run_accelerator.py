@@ -98,19 +98,11 @@ def compile_network(model: Path, config: "AcceleratorConfig") -> "CompiledNetwor
 
 def _compiled(options: argparse.Namespace) -> "CompiledNetwork":
     """A model for the machine of the options, with as many commands as it takes."""
-    from openmxu.spec.accelerator import MOST_ROWS, MOST_WEIGHTS, AcceleratorConfig, rows_of_bytes
+    from openmxu.spec.accelerator import config_of
     from openmxu.spec.commands import WORDS
 
     given: dict[str, Any] = {**_MACHINE, **{name: vars(options)[name] for name in _chosen(options)}}
-    size, stages, depth = given["rows"], given["stages"], given["depth"]
-    if size != given["columns"]:
-        raise ValueError(f"columns must be rows={size} in an accelerator, not {given['columns']}")
-    AcceleratorConfig(size, stages, depth, beat=given["beat"])  # before sizes are in rows
-    rows, weights = (
-        rows_of_bytes(given[name], name, size, most)
-        for name, most in (("scratchpad", MOST_ROWS), ("weights", MOST_WEIGHTS))
-    )
-    network = compile_network(options.model, AcceleratorConfig(size, stages, depth, rows, weights, beat=given["beat"]))
+    network = compile_network(options.model, config_of(**given))
     words = WORDS * len(network.lowered.program)
     config = replace(network.lowered.config, program=max(1024, 1 << (words - 1).bit_length()))
     return replace(network, lowered=replace(network.lowered, config=config))
@@ -159,10 +151,8 @@ def _table(network: "CompiledNetwork", ends: Sequence[int]) -> str:
     if ends:
         text += f"\nMeasured: {ends[-1]:,} cycles, {products / cells / ends[-1]:.1%} of the array useful.\n"
     if lowered.memory:
-        size = len(lowered.memories().memory) if lowered.config.beat else lowered.memory
-        text += (
-            f"\nload and store need {2 * size:,} bytes of memory; a bus of fewer bytes a cycle makes a layer wait.\n"
-        )
+        size = lowered.memories().memory.nbytes
+        text += f"\nload and store need {size:,} bytes of memory; a bus of fewer bytes a cycle makes a layer wait.\n"
     return text
 
 

@@ -14,6 +14,7 @@ from openmxu.formal.paths import combinational_paths
 from openmxu.formal.query import Proof, prove
 from openmxu.formal.specification import ALWAYS
 from openmxu.spec.accelerator import AcceleratorConfig
+from openmxu.unit.axi import connect_ports
 
 from ...conftest import slow
 
@@ -49,9 +50,7 @@ class _Watched(wiring.Component):
         m = Module()
         m.submodules.reads, m.submodules.writes, m.submodules.master = parts = self.reads, self.writes, self.master
         master, rules = parts[2], list[Value]()
-        for name, port in axi4(master.config).items():
-            inner, outer = getattr(master, name), getattr(self, name)
-            m.d.comb += inner.eq(outer) if port.flow is In else outer.eq(inner)
+        connect_ports(m, self, master, axi4(master.config))
         wiring.connect(m, self.reads.o, master.port.reads)
         wiring.connect(m, self.writes.o, master.port.writes)
         bits = Value.cast(master.port.written.payload)

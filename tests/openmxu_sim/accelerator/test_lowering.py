@@ -66,7 +66,7 @@ def _network(rng: np.random.Generator, channels: int, stride: int) -> list[Layer
 
 
 def _memories(lowered: Lowered, image: np.ndarray) -> Memories:
-    memories = Memories(lowered.config, lowered.weights)
+    memories = lowered.memories()
     lowered.put("x", image, memories.scratchpad)
     return memories
 

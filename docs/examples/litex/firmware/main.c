@@ -1,6 +1,6 @@
 /* Runs a network that lies in the ROM behind this program, for each of its pictures, and prints the scores' bits.
 
-   What simulate.py writes there, in words: how many words of commands, of the memory, and of a picture; the picture's first
+   What run_network.py writes there, in words: how many words of commands, of the memory, and of a picture; the picture's first
    word in the memory; pictures; scores and the word of the first; words from a block of scores to the next; scores of a
    block; then commands, memory, pictures. */
 
@@ -8,8 +8,8 @@
 
 #include "addresses.h"
 
-enum { ID = 0x00, CONTROL = 0x20, STATUS = 0x24, TAG = 0x28, STOP = 0x2C, START = 0x30, INTERRUPT = 0x34, ENABLE = 0x38,
-       WINDOW = 0x3C, LENGTH = 0x40, ADDRESS = 0x44, DATA = 0x48, CYCLES = 0x4C };
+enum { ID = 0x00, CONTROL = 0x20, STOP = 0x2C, INTERRUPT = 0x34, ENABLE = 0x38, WINDOW = 0x3C, LENGTH = 0x40,
+       ADDRESS = 0x44, DATA = 0x48, CYCLES = 0x4C };
 
 static volatile uint32_t *const registers = (volatile uint32_t *)REGISTERS;
 static volatile uint32_t *const memory = (volatile uint32_t *)MAIN_RAM;

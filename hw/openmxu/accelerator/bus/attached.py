@@ -18,22 +18,27 @@ from openmxu.accelerator.bus.register_ports import ADDRESS as REGISTERS
 from openmxu.accelerator.bus.register_ports import AxiLite, WishboneRegisters, wishbone
 from openmxu.accelerator.bus.wishbone import WishboneMaster
 from openmxu.accelerator.core import MEMORIES, Accelerator
-from openmxu.accelerator.movers.port import ADDRESS
+from openmxu.accelerator.movers.port import ADDRESS, BASE
 from openmxu.spec.accelerator import AcceleratorConfig
-from openmxu.unit.axi import axi_lite
+from openmxu.unit.axi import axi_lite, connect_ports
 
 BUSES = ("axi", "wishbone")
 
 
-def _connect(m: Module, outside: Any, prefix: str, inside: Any, ports: dict[str, Any]) -> None:
-    """Connect an inner component's ports to those of a component around it, whose names have a prefix."""
-    for name, port in ports.items():
-        inner, outer = getattr(inside, name), getattr(outside, f"{prefix}{name}")
-        m.d.comb += inner.eq(outer) if port.flow is In else outer.eq(inner)
+def _manager(config: AcceleratorConfig, bus: str) -> dict[str, Any]:
+    """The ports of the manager on a bus."""
+    return axi4(config) if bus == "axi" else wishbone(config.beat, ADDRESS, Out)
 
 
 class AttachedAccelerator(wiring.Component):
-    """An accelerator whose bus port is AXI4, without registers: a host's ports instead.
+    """An accelerator with the manager of its bus, and a host's ports.
+
+    Parameters
+    ----------
+    config
+        Sizes; it must have a bus.
+    bus
+        One of :data:`BUSES`.
 
     Members
     -------
@@ -41,15 +46,15 @@ class AttachedAccelerator(wiring.Component):
         Bits 31 to 12 of the window's first byte.
     i_start ... o_quiet
         As those of :class:`~openmxu.accelerator.Accelerator`, but for its bus.
-    awid ... rready
-        See :func:`~openmxu.accelerator.bus.axi4.axi4`.
+    awid ... rready, or adr ... bte
+        AXI4 or Wishbone.
     """
 
-    def __init__(self, config: AcceleratorConfig) -> None:
-        self.config = config
+    def __init__(self, config: AcceleratorConfig, bus: str = "axi") -> None:
+        self.config, self.bus = config, bus
         self._inside = Accelerator(config)
         self._host = {name: port for name, port in self._inside.signature.members.items() if name != "bus"}
-        super().__init__({**self._host, "i_base": In(ADDRESS - 12), **axi4(config)})
+        super().__init__({**self._host, "i_base": In(BASE), **_manager(config, bus)})
 
     @property
     def module_name(self) -> str:
@@ -60,11 +65,11 @@ class AttachedAccelerator(wiring.Component):
         """Connect both."""
         m = Module()
         m.submodules.accelerator = accelerator = self._inside
-        m.submodules.master = master = AxiMaster(self.config)
+        m.submodules.master = master = (AxiMaster if self.bus == "axi" else WishboneMaster)(self.config)
         m.d.comb += master.i_base.eq(self.i_base)
         wiring.connect(m, accelerator.bus, master.port)
-        _connect(m, self, "", accelerator, self._host)
-        _connect(m, self, "", master, axi4(self.config))
+        connect_ports(m, self, accelerator, self._host)
+        connect_ports(m, self, master, _manager(self.config, self.bus))
         return m
 
 
@@ -102,12 +107,16 @@ class BusAccelerator(wiring.Component):
         if not config.beat:
             raise ValueError(f"beat must be 32 bits or more on a bus, not {config.beat}")
         self.config, self.bus = config, bus
-        if bus == "axi":
-            clocks, self._ports = ("aclk", "aresetn"), {"s_axil_": axi_lite(REGISTERS), "m_axi_": axi4(config)}
-        else:
-            clocks = "clk", "rst"
-            self._ports = {"s_wb_": wishbone(32, REGISTERS, In), "m_wb_": wishbone(config.beat, ADDRESS, Out)}
-        ports = {f"{prefix}{name}": port for prefix, named in self._ports.items() for name, port in named.items()}
+        self._front = axi_lite(REGISTERS) if bus == "axi" else wishbone(32, REGISTERS, In)
+        clocks, *prefixes = ("aclk", "aresetn"), "s_axil_", "m_axi_"
+        if bus == "wishbone":
+            clocks, *prefixes = ("clk", "rst"), "s_wb_", "m_wb_"
+        self._prefixes = prefixes
+        ports = {
+            f"{prefix}{name}": port
+            for prefix, named in zip(prefixes, (self._front, _manager(config, bus)), strict=True)
+            for name, port in named.items()
+        }
         super().__init__({**dict.fromkeys(clocks, In(1)), **ports, "irq": Out(1)})
 
     @property
@@ -121,8 +130,7 @@ class BusAccelerator(wiring.Component):
         is_axi = self.bus == "axi"
         m.domains.sync = ClockDomain(local=True)
         m.domains.host = ClockDomain(local=True)
-        m.submodules.accelerator = accelerator = Accelerator(self.config)
-        m.submodules.master = master = (AxiMaster if is_axi else WishboneMaster)(self.config)
+        m.submodules.attached = attached = AttachedAccelerator(self.config, self.bus)
         control, front = Control(self.config), (AxiLite if is_axi else WishboneRegisters)()
         m.submodules.control = DomainRenamer("host")(control)
         m.submodules.front = DomainRenamer("host")(front)
@@ -132,15 +140,14 @@ class BusAccelerator(wiring.Component):
             ClockSignal("host").eq(clock),
             ResetSignal().eq(reset | control.o_reset),
             ResetSignal("host").eq(reset),
+            self.irq.eq(control.o_interrupt),
         ]
-        wiring.connect(m, accelerator.bus, master.port)
-        for (prefix, ports), part in zip(self._ports.items(), (front, master), strict=True):
-            _connect(m, self, prefix, part, ports)
-        self._connect_control(m, control, front.port, accelerator)
-        m.d.comb += [master.i_base.eq(control.o_base), self.irq.eq(control.o_interrupt)]
+        connect_ports(m, self, front, self._front, self._prefixes[0])
+        connect_ports(m, self, attached, _manager(self.config, self.bus), self._prefixes[1])
+        self._connect_control(m, control, front.port, attached)
         return m
 
-    def _connect_control(self, m: Module, control: Control, port: Any, accelerator: Accelerator) -> None:
+    def _connect_control(self, m: Module, control: Control, port: Any, attached: AttachedAccelerator) -> None:
         m.d.comb += [
             control.i_read.eq(port.read),
             control.i_written.eq(port.written),
@@ -149,14 +156,15 @@ class BusAccelerator(wiring.Component):
             port.shown.eq(control.o_data),
             port.readable.eq(control.o_readable),
             port.writable.eq(control.o_writable),
-            accelerator.i_start.eq(control.o_start),
-            accelerator.i_program.eq(control.o_program),
-            accelerator.i_halt.eq(control.o_halt),
-            accelerator.i_window.eq(control.o_window),
-            accelerator.i_write.eq(control.o_write << MEMORIES.index("program")),
-            accelerator.i_address.eq(control.o_address),
-            accelerator.i_data.eq(control.o_word),
-            *(getattr(control, f"i_{name}").eq(getattr(accelerator, f"o_{name}")) for name in _STATE),
+            attached.i_base.eq(control.o_base),
+            attached.i_start.eq(control.o_start),
+            attached.i_program.eq(control.o_program),
+            attached.i_halt.eq(control.o_halt),
+            attached.i_window.eq(control.o_window),
+            attached.i_write.eq(control.o_write << MEMORIES.index("program")),
+            attached.i_address.eq(control.o_address),
+            attached.i_data.eq(control.o_word),
+            *(getattr(control, f"i_{name}").eq(getattr(attached, f"o_{name}")) for name in _STATE),
         ]
 
 

@@ -15,8 +15,8 @@ from amaranth.hdl import Cat, Const, Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from openmxu.accelerator.movers.bursts import MOST, PAGE
-from openmxu.accelerator.movers.port import ADDRESS, BusPort
+from openmxu.accelerator.movers.bursts import MOST, PAGE_BITS
+from openmxu.accelerator.movers.port import ADDRESS, BASE, BusPort
 from openmxu.spec.accelerator import AcceleratorConfig
 
 _ANSWERS = 15
@@ -71,7 +71,7 @@ class AxiMaster(wiring.Component):
 
     def __init__(self, config: AcceleratorConfig) -> None:
         self.config = config
-        super().__init__({"i_base": In(ADDRESS - 12), "port": In(BusPort(config)), **axi4(config)})
+        super().__init__({"i_base": In(BASE), "port": In(BusPort(config)), **axi4(config)})
         self.left = Signal(range(MOST + 1))
 
     def elaborate(self, platform: object) -> Module:
@@ -119,5 +119,4 @@ class AxiMaster(wiring.Component):
 def physical(base: Signal, burst: Any, size: int) -> Cat:
     """The byte address of a burst of beats of 2^size bytes."""
     offset = Cat(Const(0, size), burst.address)[:ADDRESS]
-    page = PAGE.bit_length() - 1
-    return Cat(offset[:page], (offset[page:] + base)[: ADDRESS - page])
+    return Cat(offset[:PAGE_BITS], (offset[PAGE_BITS:] + base)[:BASE])

@@ -9,14 +9,14 @@ from amaranth.lib.wiring import In, Out
 
 from openmxu.accelerator.errors import Stop
 from openmxu.accelerator.fetch import INDEX
-from openmxu.accelerator.movers.port import ADDRESS
+from openmxu.accelerator.movers.bursts import PAGE_BITS
+from openmxu.accelerator.movers.port import BASE
 from openmxu.spec.accelerator import AcceleratorConfig
 from openmxu.unit.axi import version_bits
 
 IDENTITY = int.from_bytes(b"MXA1", "big")
 """The value of register ``ID``."""
 
-_PAGE = 12
 _WORD = 32
 
 
@@ -108,7 +108,7 @@ class Control(wiring.Component):
                 **dict.fromkeys(("i_write", "i_running", "i_ended", "i_quiet"), In(1)),
                 **dict.fromkeys(("o_readable", "o_writable", "o_interrupt"), Out(1)),
                 **dict.fromkeys(("o_start", "o_halt", "o_reset", "o_write"), Out(1)),
-                "o_base": Out(ADDRESS - _PAGE),
+                "o_base": Out(BASE),
                 **dict.fromkeys(("i_tag", "i_index"), In(INDEX)),
                 "i_stop": In(Stop),
             }
@@ -117,7 +117,7 @@ class Control(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         """Keep what is written, and count."""
         m = Module()
-        length = Signal(ADDRESS - _PAGE)
+        length = Signal(BASE)
         pending, enabled, was = Signal(2), Signal(2), Signal(2)
         cycles, resets = Signal(_WORD), Signal()
         stopped = self.i_stop != Stop.NONE
@@ -126,7 +126,7 @@ class Control(wiring.Component):
         shown = {
             **{register: Const(value, _WORD) for register, value in constants(self.config).items()},
             **kept,
-            **{register: Cat(Const(0, _PAGE), page) for register, page in pages.items()},
+            **{register: Cat(Const(0, PAGE_BITS), page) for register, page in pages.items()},
             Register.STATUS: Cat(self.i_running, self.i_ended, stopped, self.i_quiet, resets),
             Register.TAG: self.i_tag,
             Register.STOP: Cat(self.i_stop, Const(0, 16 - len(self.i_stop)), self.i_index),
@@ -136,7 +136,7 @@ class Control(wiring.Component):
         self._show(m, shown)
         written = self._write(m, kept, pages)
         m.d.comb += [
-            self.o_window.eq(Cat(Const(0, _PAGE - 1), length)),
+            self.o_window.eq(Cat(Const(0, PAGE_BITS - 1), length)),
             self.o_interrupt.eq((pending & enabled).any()),
             self.o_start.eq(written[Register.CONTROL] & self.i_data[0] & ~resets),
             self.o_halt.eq((written[Register.CONTROL] & self.i_data[1]) | resets),
@@ -178,7 +178,7 @@ class Control(wiring.Component):
                 m.d.sync += signal.eq(self.i_data)
         for register, page in pages.items():
             with m.If(written[register]):
-                m.d.sync += page.eq(self.i_data[_PAGE:])
+                m.d.sync += page.eq(self.i_data[PAGE_BITS:])
         return written
 
 

@@ -7,7 +7,7 @@ from amaranth.lib.wiring import In, Out
 from openmxu.accelerator.bus.axi4 import physical
 from openmxu.accelerator.bus.register_ports import wishbone
 from openmxu.accelerator.movers.bursts import Burst
-from openmxu.accelerator.movers.port import ADDRESS, BusPort
+from openmxu.accelerator.movers.port import ADDRESS, BASE, BusPort
 from openmxu.spec.accelerator import AcceleratorConfig
 
 _INCREMENTS, _ENDS = 2, 7
@@ -34,9 +34,7 @@ class WishboneMaster(wiring.Component):
 
     def __init__(self, config: AcceleratorConfig) -> None:
         self.config = config
-        super().__init__(
-            {"i_base": In(ADDRESS - 12), "port": In(BusPort(config)), **wishbone(config.beat, ADDRESS, Out)}
-        )
+        super().__init__({"i_base": In(BASE), "port": In(BusPort(config)), **wishbone(config.beat, ADDRESS, Out)})
 
     def elaborate(self, platform: object) -> Module:
         """Take a burst, count its beats, and take the next one."""

@@ -13,8 +13,8 @@ MOST = 16
 ROOM = 2 * MOST
 """Beats that are asked for or wait, at most."""
 
-PAGE = 1 << 12
-"""Bytes, on a multiple of which no burst crosses."""
+PAGE_BITS = 12
+"""Bits of an address within 4 kB, beyond which no burst goes."""
 
 
 class Burst(data.StructLayout):
@@ -53,7 +53,7 @@ class Bursts(wiring.Component):
     """
 
     def __init__(self, config: AcceleratorConfig) -> None:
-        self._page = (PAGE * 8 // config.beat).bit_length() - 1  # bits of an address within a page
+        self._page = PAGE_BITS - ((config.beat // 8).bit_length() - 1)  # bits of a beat's address within 4 kB
         super().__init__(
             {
                 "i_address": In(WORD),

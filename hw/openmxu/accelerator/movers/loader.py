@@ -19,7 +19,7 @@ from amaranth.lib.wiring import In, Out
 from openmxu.accelerator.loop import STEP
 from openmxu.accelerator.movers.bursts import MOST, ROOM, Burst, Bursts
 from openmxu.accelerator.movers.fifo import WideFifo
-from openmxu.accelerator.movers.walk import WORD, MoveBeat, MoveCommand, Walk, lanes
+from openmxu.accelerator.movers.walk import Place, Walk, lanes, mover_ports
 from openmxu.spec.accelerator import AcceleratorConfig
 from openmxu.spec.formats import BF16
 
@@ -36,20 +36,10 @@ class Loader(wiring.Component):
 
     Throughput: a beat a cycle, if rows are taken. Back-pressure: a row waits for ``i_taken``; beats never wait.
 
+    All members of :func:`~openmxu.accelerator.movers.walk.mover_ports`, and:
+
     Members
     -------
-    i_command : In(MoveCommand)
-    i_begin : In(1)
-        Take the command; only while not ``o_busy``.
-    i_window : In(32)
-        Words of the window.
-    i_stop : In(1)
-        Ask for nothing, and write nothing.
-    o_busy : Out(1)
-    o_done : Out(1)
-        The last row of a command has been written.
-    o_quiet : Out(1)
-        No beat is asked for or waits.
     requests : Out(stream of Burst)
     i_beat : In(ReadBeat)
     o_write : Out(1)
@@ -59,25 +49,21 @@ class Loader(wiring.Component):
     o_data : Out(size · 16)
     i_taken : In(1)
         The row is written now.
-    o_absent, o_outside, o_error : Out(1)
-        The next row is not in its memory; a word of it is not in the window; the bus said that a beat is wrong, or
-        gave one that nobody asked for.
+    o_error : Out(1)
+        The bus said that a beat is wrong, or gave one that nobody asked for.
     """
 
     def __init__(self, config: AcceleratorConfig) -> None:
         self.config = config
         super().__init__(
             {
-                "i_command": In(MoveCommand(config)),
-                **dict.fromkeys(("i_begin", "i_stop", "i_taken"), In(1)),
-                "i_window": In(WORD),
-                **dict.fromkeys(("o_busy", "o_done", "o_quiet"), Out(1)),
+                **mover_ports(config),
                 "requests": Out(stream.Signature(Burst())),
                 "i_beat": In(ReadBeat(config.beat)),
-                **dict.fromkeys(("o_write", "o_into_weights"), Out(1)),
+                "i_taken": In(1),
+                **dict.fromkeys(("o_write", "o_into_weights", "o_error"), Out(1)),
                 "o_row": Out(STEP),
                 "o_data": Out(config.size * BF16.width),
-                **dict.fromkeys(("o_absent", "o_outside", "o_error"), Out(1)),
             }
         )
 
@@ -86,44 +72,43 @@ class Loader(wiring.Component):
         m = Module()
         m.submodules.walk = walk = Walk(self.config)
         m.submodules.bursts = bursts = Bursts(self.config)
-        m.submodules.places = places = WideFifo(width=len(Value.cast(walk.o.payload)), depth=ROOM)
+        m.submodules.places = places = WideFifo(width=len(Value.cast(walk.o.payload.place)), depth=ROOM)
         m.submodules.beats_read = beats = WideFifo(width=self.config.beat, depth=ROOM)
         room, missing = (
             Signal(range(ROOM + 1), name=name, init=init) for name, init in (("room", ROOM), ("missing", 0))
         )
         asks, uses = Signal(), Signal()
-        wrong = walk.o.payload.absent | walk.o.payload.outside
-        with m.If(self.i_begin):
-            m.d.sync += self.o_busy.eq(1)
-        with m.Elif(self.o_done):
-            m.d.sync += self.o_busy.eq(0)
         m.d.comb += [
             walk.i_command.eq(self.i_command),
             walk.i_begin.eq(self.i_begin),
             walk.i_window.eq(self.i_window),
             walk.o.ready.eq(asks),
-            asks.eq(walk.o.valid & ~wrong & ~self.i_stop & bursts.o_ready & (bursts.o_joins | (room >= MOST))),
+            asks.eq(walk.o.valid & ~self.i_stop & bursts.o_ready & (bursts.o_joins | (room >= MOST))),
             bursts.i_address.eq(walk.o.payload.address),
             bursts.i_valid.eq(asks),
             bursts.i_flush.eq(~asks),
-            places.w_data.eq(walk.o.payload),
+            places.w_data.eq(walk.o.payload.place),
             places.w_en.eq(asks),
             beats.w_data.eq(self.i_beat.data),
             beats.w_en.eq(self.i_beat.valid & (missing != 0)),
-            self.o_absent.eq(walk.o.valid & walk.o.payload.absent),
-            self.o_outside.eq(walk.o.valid & walk.o.payload.outside),
+            self.o_absent.eq(walk.o_absent),
+            self.o_outside.eq(walk.o_outside),
             self.o_error.eq(self.i_beat.valid & (self.i_beat.error | (missing == 0))),
             self.o_quiet.eq((room == ROOM) & ~bursts.o.valid & ~bursts.o_open),
         ]
         wiring.connect(m, bursts.o, wiring.flipped(self.requests))
-        m.d.sync += [room.eq(room - asks + uses), missing.eq(missing + asks - beats.w_en)]
+        m.d.sync += [
+            self.o_busy.eq(self.i_begin | (self.o_busy & ~self.o_done)),
+            room.eq(room - asks + uses),
+            missing.eq(missing + asks - beats.w_en),
+        ]
         self._assemble(m, places, beats, walk.o_command, uses)
         return m
 
     def _assemble(self, m: Module, places: Any, beats: Any, command: Any, uses: Signal) -> None:
         """Put the words of each beat into their lanes; a row is complete with its last beat."""
         size, count = self.config.size, lanes(self.config)
-        place = data.View(MoveBeat(self.config), places.r_data)
+        place = data.View(Place(self.config), places.r_data)
         row = Signal(size * BF16.width, reset_less=True)
         end = Signal()
         m.d.comb += [

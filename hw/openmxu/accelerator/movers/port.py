@@ -3,13 +3,16 @@
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from openmxu.accelerator.movers.bursts import Burst
+from openmxu.accelerator.movers.bursts import PAGE_BITS, Burst
 from openmxu.accelerator.movers.loader import ReadBeat
 from openmxu.accelerator.movers.storer import WrittenBeat
 from openmxu.spec.accelerator import AcceleratorConfig
 
 ADDRESS = 32
 """Bits of an address, of a byte."""
+
+BASE = ADDRESS - PAGE_BITS
+"""Bits that say where the window begins: on a multiple of 4 kB."""
 
 
 class BusPort(wiring.Signature):

@@ -17,7 +17,7 @@ from amaranth.lib.wiring import In, Out
 from openmxu.accelerator.loop import STEP
 from openmxu.accelerator.movers.bursts import ROOM, Burst, Bursts
 from openmxu.accelerator.movers.fifo import WideFifo
-from openmxu.accelerator.movers.walk import WORD, MoveCommand, Walk, lanes
+from openmxu.accelerator.movers.walk import Walk, lanes, mover_ports
 from openmxu.spec.accelerator import AcceleratorConfig
 from openmxu.spec.formats import BF16
 
@@ -35,22 +35,12 @@ class Storer(wiring.Component):
     Throughput: a row of n beats in n + 2 cycles, if it is read at once. Back-pressure: beats wait in a queue of
     :data:`ROOM`.
 
+    All members of :func:`~openmxu.accelerator.movers.walk.mover_ports`, and:
+
     Members
     -------
-    i_command : In(MoveCommand)
-    i_begin : In(1)
-        Take the command; only while not ``o_busy``.
-    i_window : In(32)
-        Words of the window.
-    i_stop : In(1)
-        Request nothing more.
     i_quiet : In(1)
         All bursts that were requested are written.
-    o_busy : Out(1)
-    o_done : Out(1)
-        A command is finished: all of its words are written.
-    o_quiet : Out(1)
-        No burst is requested.
     o_read : Out(1)
         Read ``o_row``.
     o_row : Out(20)
@@ -60,23 +50,19 @@ class Storer(wiring.Component):
         The row, a cycle later.
     requests : Out(stream of Burst)
     beats : Out(stream of WrittenBeat)
-    o_absent, o_outside : Out(1)
-        The next row is not in the scratchpad; a word of it is not in the window.
     """
 
     def __init__(self, config: AcceleratorConfig) -> None:
         self.config = config
         super().__init__(
             {
-                "i_command": In(MoveCommand(config)),
-                **dict.fromkeys(("i_begin", "i_stop", "i_quiet", "i_granted"), In(1)),
-                "i_window": In(WORD),
-                **dict.fromkeys(("o_busy", "o_done", "o_quiet", "o_read"), Out(1)),
+                **mover_ports(config),
+                **dict.fromkeys(("i_quiet", "i_granted"), In(1)),
+                "o_read": Out(1),
                 "o_row": Out(STEP),
                 "i_data": In(config.size * BF16.width),
                 "requests": Out(stream.Signature(Burst())),
                 "beats": Out(stream.Signature(WrittenBeat(config.beat))),
-                **dict.fromkeys(("o_absent", "o_outside"), Out(1)),
             }
         )
 
@@ -86,26 +72,25 @@ class Storer(wiring.Component):
         m.submodules.walk = walk = Walk(self.config)
         m.submodules.bursts = bursts = Bursts(self.config)
         m.submodules.queue = queue = WideFifo(width=len(Value.cast(self.beats.payload)), depth=ROOM)
-        beat = walk.o.payload
-        wrong = beat.absent | beat.outside
+        place = walk.o.payload.place
         walks, asked, has, gives = Signal(), Signal(), Signal(), Signal()
         m.d.sync += [
             self.o_busy.eq(self.i_begin | (self.o_busy & ~self.o_done)),
-            walks.eq(self.i_begin | (walks & ~(gives & beat.end))),
+            walks.eq(self.i_begin | (walks & ~(gives & place.end))),
             asked.eq(self.o_read & self.i_granted),
-            has.eq(asked | (has & ~(gives & beat.last))),
+            has.eq(asked | (has & ~(gives & place.last))),
         ]
         m.d.comb += [
             walk.i_command.eq(self.i_command),
             walk.i_begin.eq(self.i_begin),
             walk.i_window.eq(self.i_window),
             walk.o.ready.eq(gives),
-            self.o_absent.eq(walk.o.valid & beat.absent),
-            self.o_outside.eq(walk.o.valid & beat.outside),
-            self.o_read.eq(walk.o.valid & ~wrong & ~self.i_stop & ~has & ~asked),
-            self.o_row.eq(beat.row),
+            self.o_absent.eq(walk.o_absent),
+            self.o_outside.eq(walk.o_outside),
+            self.o_read.eq(walk.o.valid & ~self.i_stop & ~has & ~asked),
+            self.o_row.eq(place.row),
             gives.eq(has & queue.w_rdy & bursts.o_ready & ~self.i_stop),
-            bursts.i_address.eq(beat.address),
+            bursts.i_address.eq(walk.o.payload.address),
             bursts.i_valid.eq(gives),
             bursts.i_flush.eq((~walks | ~queue.w_rdy) & ~self.i_stop),
             queue.w_en.eq(gives),
@@ -116,10 +101,10 @@ class Storer(wiring.Component):
             self.o_done.eq(self.o_busy & ~walks & self.o_quiet & ~bursts.o_open),
         ]
         wiring.connect(m, bursts.o, wiring.flipped(self.requests))
-        self._cut(m, walk.o_command, beat, asked, gives, queue.w_data)
+        self._cut(m, walk.o_command, place.shift, asked, gives, queue.w_data)
         return m
 
-    def _cut(self, m: Module, command: Any, beat: Any, asked: Value, gives: Value, given: Value) -> None:
+    def _cut(self, m: Module, command: Any, shift: Value, asked: Value, gives: Value, given: Value) -> None:
         """Hold a row behind a group without marks; shift it up for a beat, and down by a group behind it."""
         count, marked = lanes(self.config), BF16.width + 1
         words = [
@@ -131,7 +116,7 @@ class Storer(wiring.Component):
         with m.Elif(gives):
             m.d.sync += row.eq(row[count * marked :])
         shifted = [row.word_select(lane, marked) for lane in range(2 * count)]
-        for level in range(len(beat.shift)):
+        for level in range(len(shift)):
             lower = [0] * (1 << level) + shifted
-            shifted = [Mux(beat.shift[level], less, word) for less, word in zip(lower, shifted, strict=False)]
+            shifted = [Mux(shift[level], less, word) for less, word in zip(lower, shifted, strict=False)]
         m.d.comb += given.eq(Cat(*(word[:-1] for word in shifted[count:]), *(word[-1] for word in shifted[count:])))

@@ -6,6 +6,8 @@
                                    index 0     1         2             B = 4, shift 2
 """
 
+from typing import Any
+
 from amaranth.hdl import Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
@@ -56,13 +58,11 @@ class MoveCommand(data.StructLayout):
         )
 
 
-class MoveBeat(data.StructLayout):
-    """A beat of a row.
+class Place(data.StructLayout):
+    """Where the words of a beat belong.
 
     Members
     -------
-    address : 32
-        Of the beat, counted in beats from the start of the window.
     row : 20
     index : bits of beats in a row
         Of the beat in its row.
@@ -72,16 +72,46 @@ class MoveBeat(data.StructLayout):
         The last beat of its row.
     end : 1
         The last beat of the command.
-    absent : 1
-        The row is not in its memory.
-    outside : 1
-        A word is not in the window.
     """
 
     def __init__(self, config: AcceleratorConfig) -> None:
         index = range(-(-config.size // lanes(config)) + 1)
-        flags = dict.fromkeys(("last", "end", "absent", "outside"), 1)
-        super().__init__({"address": WORD, "row": STEP, "index": index, "shift": range(lanes(config)), **flags})
+        super().__init__({"row": STEP, "index": index, "shift": range(lanes(config)), "last": 1, "end": 1})
+
+
+class MoveBeat(data.StructLayout):
+    """A beat to move: its ``address``, counted in beats from the start of the window, and its :class:`Place`."""
+
+    def __init__(self, config: AcceleratorConfig) -> None:
+        super().__init__({"address": WORD, "place": Place(config)})
+
+
+def mover_ports(config: AcceleratorConfig) -> dict[str, Any]:
+    """The ports that both movers have.
+
+    Members
+    -------
+    i_command : In(MoveCommand)
+    i_begin : In(1)
+        Take the command; only while not ``o_busy``.
+    i_window : In(32)
+        Words of the window.
+    i_stop : In(1)
+        Ask for nothing more, and write nothing more on chip.
+    o_busy : Out(1)
+    o_done : Out(1)
+        A command is finished: all of its words are written.
+    o_quiet : Out(1)
+        The bus has answered all that was asked.
+    o_absent, o_outside : Out(1)
+        The next row is not in its memory; a word of it is not in the window.
+    """
+    return {
+        "i_command": In(MoveCommand(config)),
+        **dict.fromkeys(("i_begin", "i_stop"), In(1)),
+        "i_window": In(WORD),
+        **dict.fromkeys(("o_busy", "o_done", "o_quiet", "o_absent", "o_outside"), Out(1)),
+    }
 
 
 class Walk(wiring.Component):
@@ -100,6 +130,8 @@ class Walk(wiring.Component):
     i_window : In(32)
         Words of the window.
     o : Out(stream of MoveBeat)
+    o_absent, o_outside : Out(1)
+        The row of the next beat is not in its memory; a word of it is not in the window. It is not offered.
     """
 
     def __init__(self, config: AcceleratorConfig) -> None:
@@ -111,6 +143,7 @@ class Walk(wiring.Component):
                 "o_command": Out(MoveCommand(config)),
                 "i_window": In(WORD),
                 "o": Out(stream.Signature(MoveBeat(config))),
+                **dict.fromkeys(("o_absent", "o_outside"), Out(1)),
             }
         )
 
@@ -119,11 +152,11 @@ class Walk(wiring.Component):
         m = Module()
         m.submodules.rows = rows = Loop(_LEVELS)
         m.submodules.words = words = Loop(_LEVELS, WORD)
-        command, beat = self.o_command, self.o.payload
-        index, last = Signal.like(beat.index), Signal()
-        walking, taken, begun, goes = Signal(), Signal(), Signal(), Signal()
+        command, place = self.o_command, self.o.payload.place
+        index, last = Signal.like(place.index), Signal()
+        walking, taken, begun, goes, holds = Signal(), Signal(), Signal(), Signal(), Signal()
         ends = last & rows.o_last.all()
-        m.d.comb += goes.eq(walking & (~self.o.valid | self.o.ready))
+        m.d.comb += goes.eq(walking & (~holds | self.o.ready))
         for loop, base in ((rows, "rows"), (words, "address")):
             m.d.comb += [
                 loop.i_base.eq(command[base]),
@@ -137,22 +170,30 @@ class Walk(wiring.Component):
         with m.If(begun):
             m.d.sync += [walking.eq(1), index.eq(0)]
         with m.If(self.o.ready):
-            m.d.sync += self.o.valid.eq(0)
+            m.d.sync += holds.eq(0)
         with m.If(goes):
-            m.d.sync += [self.o.valid.eq(1), walking.eq(~ends), index.eq(Mux(last, 0, index + 1))]
-            m.d.sync += [beat.index.eq(index), beat.last.eq(last), beat.end.eq(ends)]
-            self._offer(m, rows.o_address, words.o_address, index, last)
+            m.d.sync += [holds.eq(1), walking.eq(~ends), index.eq(Mux(last, 0, index + 1))]
+            m.d.sync += [place.index.eq(index), place.last.eq(last), place.end.eq(ends)]
+        m.d.comb += last.eq(index == (words.o_address[: len(place.shift)] + command.valid - 1) >> len(place.shift))
+        self._offer(m, goes, holds, index, rows.o_address, words.o_address)
         return m
 
-    def _offer(self, m: Module, row: Value, word: Value, index: Value, last: Value) -> None:
-        """Say where a beat is, whether it is the last of its row, and whether the row may be moved."""
-        command, beat, low = self.o_command, self.o.payload, len(self.o.payload.shift)
-        end, rows = Signal(WORD + 1), Mux(command.into_weights, self.config.weights, self.config.rows)
-        m.d.comb += [end.eq(word + command.valid), last.eq(index == (word[:low] + command.valid - 1) >> low)]
-        m.d.sync += [
-            beat.address.eq(word[low:] + index),
-            beat.row.eq(row),
-            beat.shift.eq(word[:low]),
-            beat.absent.eq(row >= rows),
-            beat.outside.eq(end > self.i_window),
+    def _offer(self, m: Module, goes: Value, holds: Value, index: Value, row: Value, word: Value) -> None:
+        """Say where a beat is, and offer it if its row may be moved."""
+        command, beat = self.o_command, self.o.payload
+        low = len(beat.place.shift)
+        absent, outside, end = Signal(), Signal(), Signal(WORD + 1)
+        m.d.comb += [
+            end.eq(word + command.valid),
+            self.o.valid.eq(holds & ~absent & ~outside),
+            self.o_absent.eq(holds & absent),
+            self.o_outside.eq(holds & outside),
         ]
+        with m.If(goes):
+            m.d.sync += [
+                beat.address.eq(word[low:] + index),
+                beat.place.row.eq(row),
+                beat.place.shift.eq(word[:low]),
+                absent.eq(row >= Mux(command.into_weights, self.config.weights, self.config.rows)),
+                outside.eq(end > self.i_window),
+            ]
