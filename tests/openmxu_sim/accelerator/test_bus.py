@@ -119,7 +119,7 @@ def test_random_programs(count: int, machine: SimulatedAccelerator) -> None:
 @pytest.mark.parametrize(
     "config",
     [
-        AcceleratorConfig(size=4, stages=2, depth=16, rows=64, weights=128, beat=64),
+        slow(AcceleratorConfig(size=4, stages=2, depth=16, rows=64, weights=128, beat=64)),
         slow(AcceleratorConfig(size=3, stages=1, depth=16, rows=65, weights=99, beat=32)),
         slow(AcceleratorConfig(size=8, stages=1, depth=16, rows=64, weights=256, beat=32)),
         thorough(AcceleratorConfig(size=8, stages=1, depth=16, rows=64, weights=256, beat=128)),
