@@ -63,7 +63,7 @@ class Place(data.StructLayout):
 
     Members
     -------
-    row : 20
+    row : bits of the larger memory's rows
     index : bits of beats in a row
         Of the beat in its row.
     shift : bits of lanes
@@ -76,7 +76,8 @@ class Place(data.StructLayout):
 
     def __init__(self, config: AcceleratorConfig) -> None:
         index = range(-(-config.size // lanes(config)) + 1)
-        super().__init__({"row": STEP, "index": index, "shift": range(lanes(config)), "last": 1, "end": 1})
+        row = range(max(config.rows, config.weights))
+        super().__init__({"row": row, "index": index, "shift": range(lanes(config)), "last": 1, "end": 1})
 
 
 class MoveBeat(data.StructLayout):
