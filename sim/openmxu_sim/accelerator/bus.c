@@ -4,9 +4,9 @@
 
 enum { QUEUE = 64, BEAT_LIMBS = BUS / 32, BYTES = BUS / 8, STROBES = (BYTES + 31) / 32 };
 
-enum broken { NOTHING, UNSTABLE, BURST, PAGE, WINDOW, LAST, UNASKED, STROBE };
+enum broken { NOTHING, UNSTABLE, BURST, PAGE, WINDOW, LAST, UNASKED, STROBE, QUIET };
 
-enum fault { NONE, READ_ERROR, WRITE_ERROR, SILENT, UNEXPECTED };
+enum fault { NONE, READ_ERROR, WRITE_ERROR, SILENT, UNEXPECTED, WRONG_MARK, TOO_MANY, UNASKED_ANSWER, UNANSWERED };
 
 struct beat { uint32_t data[BEAT_LIMBS], strobe[STROBES]; uint64_t at; };
 
@@ -18,7 +18,7 @@ struct peer {
   enum broken broken;
   uint64_t bursts[2], beats[2];        /* read, written */
   struct beat read[QUEUE * 16];
-  uint8_t wrong[QUEUE * 16];
+  uint8_t wrong[QUEUE * 16], ends[QUEUE * 16];
   uint32_t read_head, read_count, answered;
   struct { uint64_t at; uint32_t left; } write;
   struct beat written[QUEUE * 16];     /* beats that are not answered */
@@ -60,7 +60,10 @@ static void peer_drive(struct peer *p, struct accelerator_in *in) {
   in->rvalid[0] = -reads;
   for (int limb = 0; limb < BEAT_LIMBS; limb++) in->rdata[limb] = reads ? next->data[limb] : draw(p);
   in->rresp[0] = reads && !unexpected ? 2u * p->wrong[p->read_head] : 0;
-  in->bvalid[0] = -(!quiet && p->answers && !waits(p));
+  in->rlast[0] = -(!reads ? draw(p) & 1 : !unexpected && p->ends[p->read_head]);
+  int unasked = p->fault == UNASKED_ANSWER && !p->written_count && !p->write.left && p->bursts[1] >= p->at;
+  int mute = quiet || (p->fault == UNANSWERED && p->answered + 1 >= p->at);
+  in->bvalid[0] = -(unasked || (!mute && p->answers && !waits(p)));
   in->bresp[0] = 2u * (p->fault == WRITE_ERROR && p->answered + 1 == p->at);
 }
 
@@ -88,16 +91,18 @@ static void peer_read(struct peer *p, const struct accelerator_in *in, const str
   hold(p, BURST, length > 15 || out->arburst[0] != 1 || 1u << out->arsize[0] != BYTES);
   uint64_t at = window(p, out->araddr[0], length);
   p->bursts[0]++;
-  for (uint32_t n = 0; n <= length; n++, at += BYTES) {
+  uint32_t fault = p->bursts[0] == p->at ? p->fault : NONE, bad = p->at * 7 % (length + 1);
+  for (uint32_t n = 0; n < length + 1 + (fault == TOO_MANY); n++) {
     uint32_t place = (p->read_head + p->read_count++) % (QUEUE * 16);
-    memcpy(p->read[place].data, p->bytes + at, BYTES);
-    p->wrong[place] = p->fault == READ_ERROR && p->bursts[0] == p->at && n == (p->at * 7) % (length + 1);
+    memcpy(p->read[place].data, p->bytes + at + BYTES * (n < length ? n : length), BYTES);
+    p->wrong[place] = fault == READ_ERROR && n == bad;
+    p->ends[place] = (n == length + (fault == TOO_MANY)) != (fault == WRONG_MARK && n == bad);
   }
 }
 
 static void peer_write(struct peer *p, const struct accelerator_in *in, const struct accelerator_out *out) {
   uint32_t valid = out->awvalid[0] & 1, ready = in->awready[0] & 1, length = out->awlen[0];
-  if (in->bvalid[0]) {
+  if (in->bvalid[0] && p->answers) {
     int wrong = in->bresp[0] != 0;
     for (int last = 0; !last; p->written_head = (p->written_head + 1) % (QUEUE * 16), p->written_count--) {
       struct beat *beat = &p->written[p->written_head];
@@ -138,4 +143,5 @@ static void peer_write(struct peer *p, const struct accelerator_in *in, const st
 static void peer_see(struct peer *p, const struct accelerator_in *in, const struct accelerator_out *out) {
   peer_read(p, in, out);
   peer_write(p, in, out);
+  hold(p, QUIET, out->o_quiet[0] && (p->written_count || p->write.left || (p->read_count && p->fault != TOO_MANY)));
 }

@@ -56,6 +56,14 @@ class Fault(IntEnum):
     """It answers nothing more."""
     UNEXPECTED = 4
     """It gives beats that nobody asked for."""
+    WRONG_MARK = 5
+    """It marks a beat as the last of its burst that is not, or does not mark the one that is."""
+    TOO_MANY = 6
+    """A burst has a beat more than was asked for."""
+    UNASKED_ANSWER = 7
+    """It answers bursts that were not written."""
+    UNANSWERED = 8
+    """It takes bursts that are written, and does not answer them."""
 
 
 BROKEN_RULES = (
@@ -67,6 +75,7 @@ BROKEN_RULES = (
     "the last beat of a burst, and no other, is marked",
     "beats follow a request, and answers are taken",
     "a beat that is written has words that count",
+    "an accelerator is quiet when nothing is under way",
 )
 """Rules of the bus that a memory holds an accelerator to; what an index of them says."""
 

@@ -26,6 +26,8 @@ _WORDS = 2048  # of a page
 _BASE = 0xFFFF_F000  # the last page there is
 _MOST, _PATIENCE = 20_000, 1 << 16
 _STALLS = (0, 0.1, 0.5, 0.9)
+_OF_WRITES = (Fault.WRITE_ERROR, Fault.UNASKED_ANSWER, Fault.UNANSWERED)
+_UNASKED, _SILENT = (Fault.UNEXPECTED, Fault.UNASKED_ANSWER), (Fault.SILENT, Fault.UNANSWERED)
 
 
 @dataclass(frozen=True)
@@ -89,6 +91,7 @@ class _Seen(NamedTuple):
     report: Run
     memory: Halves
     broken: str
+    bursts: tuple[int, int]
 
 
 def _run(machine: SimulatedAccelerator, case: _Case, seed: int, most: int = _MOST, **fault: int) -> _Seen:
@@ -100,7 +103,7 @@ def _run(machine: SimulatedAccelerator, case: _Case, seed: int, most: int = _MOS
     report = machine.run(most=most)
     traffic = machine.traffic(0 if report.tag is not None else 500)
     assert traffic.quiet or report.stop == Stop.TIME or report.cycles == most, (seed, report)
-    return _Seen(report, memory, traffic.broken)
+    return _Seen(report, memory, traffic.broken, traffic.bursts)
 
 
 def _check(machine: SimulatedAccelerator, case: _Case, seed: int) -> None:
@@ -133,25 +136,41 @@ def test_widths_of_the_bus(config: AcceleratorConfig, monkeypatch: pytest.Monkey
         _check(machine, _drawn(seed, 8, config), seed)
 
 
-@pytest.mark.parametrize("count", [40, slow(200), thorough(2000)])
+@pytest.mark.parametrize("count", [60, slow(200), thorough(4000)])
 def test_faults_of_the_bus(count: int, machine: SimulatedAccelerator) -> None:
-    """An error, silence, or a beat too many: no tag with a wrong word, and a code in time."""
-    stops = dict.fromkeys(Stop, 0)
+    """Errors, silence, wrong marks, beats and answers too many: each that comes is seen; no tag with a wrong word."""
+    come = dict.fromkeys([*Fault][1:], 0)
     for seed in range(count):
-        case, fault = _drawn(seed), Fault(1 + seed % 4)
-        seen = _run(machine, case, seed, 4 * _PATIENCE, fault=fault, at=1 + seed // 4 % 5)
+        case, fault, at = _drawn(seed), Fault(1 + seed % 8), 1 + seed // 8 % 5
+        seen = _run(machine, case, seed, 4 * _PATIENCE, fault=fault, at=at)
         assert not seen.broken, seed
-        stops[seen.report.stop] += 1
+        bursts = sum(seen.bursts) if fault == Fault.SILENT else seen.bursts[fault in _OF_WRITES]
+        come[fault] += bursts >= at
+        expected = Stop.NONE if bursts < at else Stop.TIME if fault in _SILENT else Stop.BUS
+        assert (seen.report.tag is None, seen.report.stop) == (bursts >= at, expected), seed
         if seen.report.tag is None:
-            expected = Stop.TIME if fault == Fault.SILENT else Stop.BUS
-            assert seen.report.stop == expected, seed
             moves = [c for c in case.program[: seen.report.index + 1] if isinstance(c, Command)][-1].opcode
-            assert expected == Stop.TIME or fault == Fault.UNEXPECTED or moves == ("load", "store")[fault - 1], seed
+            wrong = "store" if fault in _OF_WRITES else "load"
+            assert expected == Stop.TIME or fault in _UNASKED or moves == wrong, seed
         else:
             assert (seen.memory == case.after.memory).all(), seed
             assert (machine.scratchpad() == case.after.scratchpad).all(), seed
-    assert min(stops[Stop.NONE], stops[Stop.BUS], stops[Stop.TIME]) > count // 20
-    assert sum(stops[stop] for stop in (Stop.NONE, Stop.BUS, Stop.TIME)) == count
+    assert min(count - sum(come.values()), *come.values()) > count // 20
+
+
+WRONG = (Fault.READ_ERROR, Fault.WRONG_MARK)
+
+
+@pytest.mark.parametrize("fault", WRONG)
+def test_a_wrong_beat_is_not_written(fault: Fault, machine: SimulatedAccelerator) -> None:
+    """Nor what follows it: the eighth of a burst of 16 here."""
+    before = _memories(np.random.default_rng(1))
+    case = _Case(assemble("load rows=0 valid=2 address=0 x=16:1:2\nend"), before, before, None)
+    seen = _run(machine, case, 0, fault=fault)
+    assert (seen.report.stop, seen.bursts) == (Stop.BUS, (1, 0))
+    rows = machine.scratchpad()
+    assert (rows[0] == before.memory[:2]).all()
+    assert (rows[7:] == before.scratchpad[7:]).all()
 
 
 @pytest.mark.parametrize("count", [100, slow(400), thorough(2048)])
@@ -165,7 +184,8 @@ def test_damaged_programs(count: int, machine: SimulatedAccelerator) -> None:
         assert not seen.broken, seed
         stopped += seen.report.stop != Stop.NONE
         assert seen.report.stop not in (Stop.BUS, Stop.TIME), seed
-        if case.tag is not None and seen.report.cycles < _MOST:
+        assert seen.report.cycles < _MOST, seed
+        if case.tag is not None:
             assert (seen.report.tag, seen.report.stop) == (case.tag, Stop.NONE), seed
             assert (seen.memory == case.after.memory).all(), seed
             assert (machine.scratchpad() == case.after.scratchpad).all(), seed
@@ -235,6 +255,8 @@ def test_answers_that_come_late(machine: SimulatedAccelerator) -> None:
     assert (memory[:240].reshape(40, 6)[:, :2] == memories.scratchpad[:40]).all()
     assert not memory[240:].any()
     assert not machine.traffic().broken
+    machine.attach(memory, fault=Fault.UNANSWERED)
+    assert (machine.run(most=2 * _PATIENCE).stop, machine.traffic().bursts) == (Stop.TIME, (0, 15))
 
 
 def test_nothing_is_requested_once_it_has_stopped(machine: SimulatedAccelerator) -> None:

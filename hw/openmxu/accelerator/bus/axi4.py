@@ -3,7 +3,7 @@
 ::
 
     reads   ─────────────▶ AR          the movers have room for every beat that they ask for: R and B are always taken
-    read    ◀───────────── R
+    read    ◀─ [ ends ] ◀─ R           a bit for each beat that is to come: whether it is the last of its burst
     writes  ─▶ [ ] ──────▶ AW          the beats of a burst follow it, and another one follows these
     written ─▶ [ left ] ─▶ W
     o_quiet ◀─ [ answers missing ] ◀─ B
@@ -11,11 +11,11 @@
 
 from typing import Any
 
-from amaranth.hdl import Cat, Const, Module, Signal
+from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from openmxu.accelerator.movers.bursts import MOST, PAGE_BITS
+from openmxu.accelerator.movers.bursts import MOST, PAGE_BITS, ROOM
 from openmxu.accelerator.movers.port import ADDRESS, BASE, BusPort
 from openmxu.spec.accelerator import AcceleratorConfig
 
@@ -92,9 +92,6 @@ class AxiMaster(wiring.Component):
         m.d.comb += [
             self.arvalid.eq(port.reads.valid),
             port.reads.ready.eq(self.arready),
-            port.read.data.eq(self.rdata),
-            port.read.error.eq(self.rresp[1]),
-            port.read.valid.eq(self.rvalid),
             Cat(self.rready, self.bready).eq(3),
             self.awvalid.eq(port.writes.valid & (left == 0) & (missing != _ANSWERS)),
             port.writes.ready.eq(self.awready & (left == 0) & (missing != _ANSWERS)),
@@ -113,7 +110,22 @@ class AxiMaster(wiring.Component):
         with m.Elif(self.wvalid & self.wready):
             m.d.sync += left.eq(left - 1)
         m.d.sync += missing.eq(missing + requested - answered)
+        self._take(m, self.port.read)
         return m
+
+    def _take(self, m: Module, read: Any) -> None:
+        """Count the beats that are to come, and compare the mark of each."""
+        coming, ends = Signal(range(ROOM + 1)), Signal(ROOM)
+        last, asks, came = Signal(range(ROOM)), Signal(), Signal()
+        m.d.comb += [
+            asks.eq(self.arvalid & self.arready),
+            last.eq(coming + self.port.reads.payload.length),  # of the burst that is asked for, its place among them
+            came.eq(self.rvalid & (coming != 0)),
+            read.valid.eq(came),
+            read.data.eq(self.rdata),
+            read.error.eq(self.rvalid & (~came | self.rresp[1] | (self.rlast != ends[0]))),
+        ]
+        m.d.sync += [coming.eq(Mux(asks, last + 1, coming) - came), ends.eq((ends | asks << last) >> came)]
 
 
 def physical(base: Signal, burst: Any, size: int) -> Cat:

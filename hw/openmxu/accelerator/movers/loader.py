@@ -25,7 +25,7 @@ from openmxu.spec.formats import BF16
 
 
 class ReadBeat(data.StructLayout):
-    """A beat that was read, if ``valid``: ``data``, and whether the bus says that it is wrong. It must be taken."""
+    """A beat that was asked for, if ``valid``: its ``data``. It must be taken. ``error``: one is wrong, or was not."""
 
     def __init__(self, width: int) -> None:
         super().__init__({"data": width, "error": 1, "valid": 1})
@@ -50,7 +50,7 @@ class Loader(wiring.Component):
     i_taken : In(1)
         The row is written now.
     o_error : Out(1)
-        The bus said that a beat is wrong, or gave one that nobody asked for.
+        A beat is wrong, or nobody asked for it.
     """
 
     def __init__(self, config: AcceleratorConfig) -> None:
@@ -74,9 +74,7 @@ class Loader(wiring.Component):
         m.submodules.bursts = bursts = Bursts(self.config)
         m.submodules.places = places = WideFifo(width=len(Value.cast(walk.o.payload.place)), depth=ROOM)
         m.submodules.beats_read = beats = WideFifo(width=self.config.beat, depth=ROOM)
-        room, missing = (
-            Signal(range(ROOM + 1), name=name, init=init) for name, init in (("room", ROOM), ("missing", 0))
-        )
+        room = Signal(range(ROOM + 1), init=ROOM)
         asks, uses = Signal(), Signal()
         m.d.comb += [
             walk.i_command.eq(self.i_command),
@@ -90,18 +88,14 @@ class Loader(wiring.Component):
             places.w_data.eq(walk.o.payload.place),
             places.w_en.eq(asks),
             beats.w_data.eq(self.i_beat.data),
-            beats.w_en.eq(self.i_beat.valid & (missing != 0)),
+            beats.w_en.eq(self.i_beat.valid),
             self.o_absent.eq(walk.o_absent),
             self.o_outside.eq(walk.o_outside),
-            self.o_error.eq(self.i_beat.valid & (self.i_beat.error | (missing == 0))),
+            self.o_error.eq(self.i_beat.error),
             self.o_quiet.eq((room == ROOM) & ~bursts.o.valid & ~bursts.o_open),
         ]
         wiring.connect(m, bursts.o, wiring.flipped(self.requests))
-        m.d.sync += [
-            self.o_busy.eq(self.i_begin | (self.o_busy & ~self.o_done)),
-            room.eq(room - asks + uses),
-            missing.eq(missing + asks - beats.w_en),
-        ]
+        m.d.sync += [self.o_busy.eq(self.i_begin | (self.o_busy & ~self.o_done)), room.eq(room - asks + uses)]
         self._assemble(m, places, beats, walk.o_command, uses)
         return m
 
