@@ -120,8 +120,16 @@ def _unseen(drawn: Mutants, config: AcceleratorConfig, check: Callable[[Simulate
 def _check_bus(machine: SimulatedAccelerator) -> None:
     test_bus.test_random_programs(60, machine)
     test_bus.test_bursts(machine)
+    test_bus.test_every_bit_of_an_address(machine)
+    test_bus.test_every_bit_of_a_count(machine)
+    for outside in test_bus.OUTSIDE:
+        test_bus.test_every_bit_of_a_row(*outside, machine)
     for stop in test_bus.STOPS:
         test_bus.test_stops(*stop, machine)
     test_bus.test_damaged_programs(60, machine)
     test_bus.test_resets(10, machine)
-    test_bus.test_faults_of_the_bus(20, machine)
+    test_bus.test_faults_of_the_bus(60, machine)
+    for fault in test_bus.WRONG:
+        test_bus.test_a_wrong_beat_is_not_written(fault, machine)
+    test_bus.test_answers_that_come_late(machine)
+    test_bus.test_nothing_is_requested_once_it_has_stopped(machine)
