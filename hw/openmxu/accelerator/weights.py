@@ -160,9 +160,10 @@ class WeightReader(wiring.Component):
         chosen = [
             beat.row.word_select(index, BF16.width) & beat.lane[index].replicate(BF16.width) for index in range(size)
         ]
-        words = Mux(beat.one, _ONE, reduce(or_, chosen)).replicate(size)
+        word = Signal(BF16.width)
         m.d.comb += [
-            self.o.payload.data.as_value().eq(Mux(beat.exchange, words, beat.row)),
+            word.eq(Mux(beat.one, _ONE, reduce(or_, chosen))),
+            self.o.payload.data.as_value().eq(Mux(beat.exchange, word.replicate(size), beat.row)),
             self.o.payload.last.eq(beat.last),
             self.o.valid.eq(beats.valid),
             beats.ready.eq(self.o.ready),

@@ -1,3 +1,5 @@
+# amaranth: UnusedElaboratable=no
+# (a netlist may leave a component out of which a simulator has its own)
 """Memories as modules of their own, which another memory can replace.
 
 Components use Amaranth's memories. The export changes each of them through Amaranth's hook for platforms: a memory
@@ -118,7 +120,9 @@ def wrap(memory: Memory) -> WrappedMemory | None:
         and len({port.domain for port in (*reads, *writes)}) == 1
         and not any(port.transparent_for for port in reads)
         and all(len(port.en) == 1 for port in writes)
-        and not any(Const.cast(Const(word, memory.shape)).value for word in memory.init)
+        and not any(  # mostly a large number of zeros
+            word if isinstance(word, int) else Const.cast(Const(word, memory.shape)).value for word in memory.init[:]
+        )
     )
     return WrappedMemory(memory.depth, Shape.cast(memory.shape).width, len(reads), len(writes)) if plain else None
 

@@ -4,11 +4,11 @@ import hashlib
 import os
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from amaranth.back import rtlil
-from amaranth.hdl import ClockSignal, Instance, ResetSignal, Value
+from amaranth.hdl import ClockSignal, Instance, ResetSignal, Shape, Value
 from amaranth.lib import wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In
@@ -109,11 +109,59 @@ class _Wrapping(_Library):
         return reference(memory, name)
 
 
+class _Hollow(_Library):
+    """A library whose memories, and components of some types, have ports alone: a simulator has its own for them."""
+
+    def __init__(self, hollow: Collection[type]) -> None:
+        super().__init__(AREA)
+        self._hollow = tuple(hollow)
+
+    def convert(self, component: Any, name: str) -> str:
+        return (
+            _ports_alone(component, name) if isinstance(component, self._hollow) else super().convert(component, name)
+        )
+
+    def get_memory(self, memory: Memory) -> Any:
+        """The module that stands for a memory: its text would hold each word."""
+        wrapped = wrap(memory)
+        if wrapped is None:
+            return memory.elaborate(None)
+        self.add(wrapped.module_name, _ports_alone(wrapped, wrapped.module_name))
+        return reference(memory, wrapped.module_name)
+
+
+def _ports_alone(component: Any, name: str) -> str:
+    """RTLIL text of a component without what is in it, clocked unless it is a memory, which has its own clock."""
+    ports = {
+        port: (member.flow, Shape.cast(member.shape).width) for port, member in component.signature.members.items()
+    }
+    if "clk" not in ports:
+        ports |= {"clk": (In, 1), "rst": (In, 1)}
+    wires = (
+        f"  wire width {width} {'input' if flow == In else 'output'} {number} \\{port}"
+        for number, (port, (flow, width)) in enumerate(ports.items(), 1)
+    )
+    return "\n".join([f"module \\{name}", *wires, "end", ""])
+
+
 def to_rtlil(
-    component: Any, *, name: str | None = None, memories: str = "inline", clock_enable: bool = False, form: str = AREA
+    component: Any,
+    *,
+    name: str | None = None,
+    memories: str = "inline",
+    clock_enable: bool = False,
+    form: str = AREA,
+    hollow: Collection[type] = (),
 ) -> str:
-    """RTLIL text of ``component``, its own module last; for parameters and errors see :func:`to_verilog`."""
+    """RTLIL text of ``component``, its own module last; for parameters and errors see :func:`to_verilog`.
+
+    With ``hollow``, memories and repeated components of these types are modules without content.
+    """
     name = name or component.module_name
+    if hollow:
+        library = _Hollow(hollow)
+        top = library.convert(component, name)
+        return "\n".join([*library.modules.values(), top])
     return _convert(component, name, memories, form, clock_enable=clock_enable)[0]
 
 

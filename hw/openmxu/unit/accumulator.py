@@ -1,3 +1,5 @@
+# amaranth: UnusedElaboratable=no
+# (a netlist may leave a component out of which a simulator has its own)
 """The accumulator bank: fp32 sums over tiles, stored until the receiver accepts them.
 
 ::

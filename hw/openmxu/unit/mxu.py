@@ -1,3 +1,5 @@
+# amaranth: UnusedElaboratable=no
+# (a netlist may leave a component out of which a simulator has its own)
 """The matrix unit: weights and activations in, results out, all of them streams.
 
 ::

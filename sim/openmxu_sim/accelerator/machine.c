@@ -7,6 +7,9 @@ struct machine {
   struct accelerator_state state;
   struct accelerator_in in;
   struct accelerator_out out;
+#ifdef PARTS
+  struct parts parts;
+#endif
 #ifdef BUS
   struct peer peer;
 #endif
@@ -16,15 +19,26 @@ static void tick(struct machine *m) {
 #ifdef BUS
   peer_drive(&m->peer, &m->in);
 #endif
+#ifdef PARTS
+  parts_show(&m->parts, &m->in);
+#endif
   accelerator_step(&m->state, &m->in, &m->out);
+#ifdef PARTS
+  parts_step(&m->parts, &m->out);
+#endif
 #ifdef BUS
   peer_see(&m->peer, &m->in, &m->out);
 #endif
 }
 
 struct machine *machine_new(void) {
-  struct machine *m = calloc(1, sizeof *m);
-  if (m) accelerator_begin(&m->state);
+  struct machine *m = 0;
+  if (posix_memalign((void **)&m, 64, sizeof *m)) return 0;
+  memset(m, 0, sizeof *m);
+  accelerator_begin(&m->state);
+#ifdef PARTS
+  parts_begin(&m->parts);
+#endif
   return m;
 }
 
@@ -52,7 +66,13 @@ void machine_tick(struct machine *m, uint64_t cycles) {
 
 void machine_reset(struct machine *m) {
   m->in.rst[0] = ~0u;
+#ifdef PARTS
+  parts_show(&m->parts, &m->in);
+#endif
   accelerator_step(&m->state, &m->in, &m->out);
+#ifdef PARTS
+  parts_reset(&m->parts, &m->out);
+#endif
   m->in.rst[0] = 0;
 #ifdef BUS
   peer_forget(&m->peer);

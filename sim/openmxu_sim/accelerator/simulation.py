@@ -19,6 +19,7 @@ from openmxu.spec.accelerator import AcceleratorConfig, check_room
 from openmxu.spec.commands import Command
 from openmxu.spec.formats import BF16
 from openmxu_sim.accelerator.definition import Halves, Memories
+from openmxu_sim.accelerator.parts import PARTS, parts_text
 from openmxu_sim.netlist import native
 from openmxu_sim.netlist.circuit import Circuit
 from openmxu_sim.netlist.code import Code
@@ -113,7 +114,7 @@ class SimulatedAccelerator:
         self.config = config
         self._limbs = _limbs(config)
         self._commands = 0
-        self._library = _library(config) if change is None else _compile(change(netlist(config)), config)
+        self._library = _library(config) if change is None else _compile(config, change(netlist(config)))
         self._machine = ctypes.c_void_p(self._library.machine_new())
         if not self._machine:
             raise MemoryError("no memory for a simulated accelerator")
@@ -185,23 +186,29 @@ def _limbs(config: AcceleratorConfig) -> tuple[int, int]:
     return -(-max(row, 32) // 32), -(-row // 32)
 
 
-def netlist(config: AcceleratorConfig) -> str:
-    """Return an accelerator's RTLIL."""
+def netlist(config: AcceleratorConfig, *, without: Collection[type] = ()) -> str:
+    """Return an accelerator's RTLIL, its memories and parts of some types left out if any are to be."""
+    machine = AttachedAccelerator if config.beat else Accelerator
     return cache.fetch_result(
         SOURCES,
-        lambda: to_rtlil((AttachedAccelerator if config.beat else Accelerator)(config), name=_NAME).encode(),
-        _NAME,
+        lambda: to_rtlil(machine(config), name=_NAME, hollow=without).encode(),
+        f"{_NAME}-without" if without else _NAME,
         repr(config),
     ).decode()
 
 
 @lru_cache(maxsize=4)
 def _library(config: AcceleratorConfig) -> ctypes.CDLL:
-    return _compile(netlist(config), config)
+    return _compile(config, netlist(config, without=PARTS), parts=True)
 
 
-def machine_text(rtlil: str, config: AcceleratorConfig, watched: Collection[str] = ()) -> tuple[str, dict[str, int]]:
-    """Return the C text of a machine with its host, and the first word of each output, and watched wire."""
+def machine_text(
+    rtlil: str, config: AcceleratorConfig, watched: Collection[str] = (), *, parts: bool = False
+) -> tuple[str, dict[str, int]]:
+    """Return the C text of a machine with its host, and the first word of each output, and watched wire.
+
+    With ``parts``, those that the RTLIL leaves out come as vector code.
+    """
     circuit = Circuit(rtlil, _NAME, resets=True, watched=watched)
     code = Code(circuit, _NAME, lanes=False)
     code.function("step", list(circuit.outputs), inputs=circuit.inputs, clock=True)
@@ -210,6 +217,7 @@ def machine_text(rtlil: str, config: AcceleratorConfig, watched: Collection[str]
         native.resource("openmxu_sim.engines.compiled", "vectors.c"),
         code.text(),
         "#define MUTANTS" * ("mutant" in circuit.inputs),
+        *(["#define PARTS", parts_text(config, circuit)] if parts else []),
         f"enum {{ LIMBS = {limbs[0]}, ROW_LIMBS = {limbs[1]} }};",
         *([f"#define BUS {config.beat}", native.resource(_PACKAGE, "bus.c")] if config.beat else []),
         native.resource(_PACKAGE, "machine.c"),
@@ -218,8 +226,8 @@ def machine_text(rtlil: str, config: AcceleratorConfig, watched: Collection[str]
     return "\n".join(text), dict(zip(circuit.outputs, accumulate(sizes, initial=0), strict=False))
 
 
-def _compile(rtlil: str, config: AcceleratorConfig) -> ctypes.CDLL:
-    text, _ = machine_text(rtlil, config)
+def _compile(config: AcceleratorConfig, rtlil: str, *, parts: bool = False) -> ctypes.CDLL:
+    text, _ = machine_text(rtlil, config, parts=parts)
     key = cache.key(native.compiler_identity(), machine.processor(), text)
     library = native.open_library(cache.fetch("models", key, lambda: native.build_library(text)))
     library.machine_new.restype = ctypes.c_void_p

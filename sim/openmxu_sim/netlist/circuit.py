@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import reduce
 
-from openmxu_sim.netlist.rtlil import HIGH, LOW, Bit, Cell, Memory, NetlistError, flatten
+from openmxu_sim.netlist.rtlil import HIGH, LOW, Bit, Box, Cell, Memory, NetlistError, flatten, hollow_modules
 
 
 @dataclass(frozen=True)
@@ -50,6 +50,8 @@ class Register:
     width: int
     initial: int
     bits: tuple[Bit, ...]
+    cycles: int = 1
+    """Cycles until it shows a value, which goes through as many registers."""
 
 
 @dataclass(frozen=True)
@@ -72,15 +74,20 @@ class Write:
     data: tuple[Bit, ...]
 
 
+_LEAST_DELAY = 64
+"""Bits from which on a register that delays a value is taken for as many registers: one that moves is written anew."""
+
+
 class Circuit:
     """A module of an RTLIL text, with all modules in it.
 
     Without ``resets`` the reset input is taken as low: registers begin with the values that a reset would give them.
-    Wires inside that are ``watched`` are outputs, too, with _ in place of dots.
+    Wires inside that are ``watched`` are outputs, too, with _ in place of dots. Of modules without content, those with
+    the ports of a memory are memories. What others give is an input, what they take an output: PATH_PORT.
     """
 
     def __init__(self, rtlil: str, top: str, *, resets: bool = False, watched: Collection[str] = ()) -> None:
-        self._flat = flatten(rtlil, top)
+        self._flat = flatten(rtlil, top, boxes=hollow_modules(rtlil))
         self._low = () if resets else self._flat.inputs.get("rst", ())
         left_out = ("clk",) if resets else ("clk", "rst")
         self.inputs = {name: len(bits) for name, bits in self._flat.inputs.items() if name not in left_out}
@@ -100,9 +107,37 @@ class Circuit:
             if name in self.inputs:
                 node = self._node("input", (), len(bits), name)
                 self._sources |= {bit: (node, index) for index, bit in enumerate(bits)}
+        for box in self._flat.boxes:
+            (self._place_memory if "read_0_addr" in box.connections else self._place_box)(box)
+        self._delays = {} if watched else self._find_delays()
         for index, cell in enumerate(self._flat.cells):
             self._place(index, cell)
         self._measure_use()
+
+    def _place_memory(self, box: Box) -> None:
+        """Note a memory that is a module: its width, as many words as addresses, and its ports."""
+        ports = box.connections
+        memory = Memory(box.name, len(ports["read_0_data"]), 1 << len(ports["read_0_addr"]))
+        self.memories[box.name] = memory
+        for port in sorted(name.removesuffix("_en") for name in ports if name.endswith("_en")):
+            enable, address, data = (ports[f"{port}_{part}"] for part in ("en", "addr", "data"))
+            if port.startswith("read"):
+                name = self._call(data[0])
+                self.reads[name] = Read(name, memory, enable[0], address)
+                self._drive(data, self._node("read", (), len(data), name))
+            else:
+                self.writes.append(Write(memory, enable[0], address, data))
+
+    def _place_box(self, box: Box) -> None:
+        """Make ports of a module that is elsewhere."""
+        path = box.name.replace(".", "_")
+        for port, bits in box.connections.items():
+            if port in box.interface.outputs:
+                name = f"{path}_{port}"
+                self.inputs[name] = len(bits)
+                self._drive(bits, self._node("input", (), len(bits), name))
+            elif port not in ("clk", "rst"):
+                self.outputs[f"{path}_{port}"] = bits
 
     def _place(self, index: int, cell: Cell) -> None:
         """Note the bits that a cell drives."""
@@ -114,9 +149,14 @@ class Circuit:
                 raise NetlistError(f"clock of {cell.name} must count at rising edges")
         if cell.type == "$dff":
             name = self._call(ports["Q"][0])
-            initial = sum(self._flat.initial.get(bit, 0) << offset for offset, bit in enumerate(ports["Q"]))
-            self.registers[name] = Register(name, len(ports["Q"]), initial, ports["D"])
-            self._drive(ports["Q"], self._node("register", (), len(ports["Q"]), name))
+            shown, data, cycles = ports["Q"], ports["D"], 1
+            if cell.name in self._delays:
+                width = self._delays[cell.name]
+                cycles = len(shown) // width
+                shown, data = shown[-width:], data[:width]
+            initial = sum(self._flat.initial.get(bit, 0) << offset for offset, bit in enumerate(shown))
+            self.registers[name] = Register(name, len(shown), initial, data, cycles)
+            self._drive(shown, self._node("register", (), len(shown), name))
         elif cell.type == "$memrd_v2":
             if cell.parameters["CLK_ENABLE"] != 1 or cell.parameters["TRANSPARENCY_MASK"] != 0:
                 raise NetlistError(f"read port {cell.name} must have a register and show what was there before a write")
@@ -137,6 +177,34 @@ class Circuit:
             self._sources |= {bit: (index, offset) for offset, bit in enumerate(ports["Y"])}
         else:
             raise NetlistError(f"cell {cell.name} has the unsupported type {cell.type}")
+
+    def _find_delays(self) -> dict[str, int]:
+        """Return the registers that hold a value for each of several cycles and show only the last: bits of a value."""
+        found: dict[str, int] = {}
+        inside: dict[Bit, str] = {}  # bits that such a register alone may use
+        for cell in self._flat.cells:
+            shown = cell.connections.get("Q", ())
+            if cell.type != "$dff" or len(shown) <= _LEAST_DELAY or any(self._flat.initial.get(bit) for bit in shown):
+                continue
+            data = [self._root(bit) for bit in cell.connections["D"]]
+            width = data.index(shown[0]) if shown[0] in data else 0
+            if width and len(shown) % width == 0 and data[width:] == list(shown[:-width]):
+                found[cell.name] = width
+                inside |= dict.fromkeys(shown[:-width], cell.name)
+        used = [(None, bits) for bits in self._flat.outputs.values()]
+        used += [(None, bits) for box in self._flat.boxes for bits in box.connections.values()]
+        used += [
+            (cell.name, bits)
+            for cell in self._flat.cells
+            for port, bits in cell.connections.items()
+            if port not in "QY"
+        ]
+        for user, bits in used if inside else ():
+            for bit in bits:
+                owner = inside.get(self._root(bit))
+                if owner is not None and owner != user:
+                    found.pop(owner, None)
+        return found
 
     def _drive(self, bits: Sequence[Bit], node: Node) -> None:
         self._sources |= {bit: (node, index) for index, bit in enumerate(bits)}
@@ -162,6 +230,8 @@ class Circuit:
             if port not in ("Q", "CLK")
             for bit in bits
         ]
+        waiting += [bit for read in self.reads.values() for bit in (read.enable, *read.address)]
+        waiting += [bit for write in self.writes for bit in (write.enable, *write.address, *write.data)]
         while waiting:
             index, offset = self._sources.get(self._root(waiting.pop()), (None, 0))
             if isinstance(index, int) and offset >= self._used.get(index, 0):

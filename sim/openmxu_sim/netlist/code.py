@@ -8,7 +8,7 @@ import re
 from collections.abc import Collection, Iterable, Sequence
 
 from openmxu_sim.netlist.body import LIMB, Body, limbs
-from openmxu_sim.netlist.circuit import Circuit
+from openmxu_sim.netlist.circuit import Circuit, Register
 from openmxu_sim.netlist.rtlil import NetlistError
 
 
@@ -35,10 +35,14 @@ class Code:
         self._memories = {memory.name: self._identifier(memory.name) for memory in memories}
         word, copies = ("word", "LANES") if lanes else ("uint32_t", "1")
         state = [f"{word} {field}[{limbs(width)}];" for field, width in self.fields.values()]
+        for register in self._delays():
+            field, width = self.fields[register.name]
+            state.append(f"uint32_t {field}_at; {word} {field}_before[{register.cycles - 1}][{limbs(width)}];")
         for memory in memories:
             if memory.width > LIMB:
                 raise NetlistError(f"memory {memory.name} must have words of at most {LIMB} bits, not {memory.width}")
-            state.append(f"uint32_t {self._memories[memory.name]}[{memory.depth}][{copies}];")
+            narrow = 16 if memory.width <= 16 else LIMB
+            state.append(f"uint{narrow}_t {self._memories[memory.name]}[{memory.depth}][{copies}];")
         self._text = [
             _structure(f"{name}_state", state or ["char nothing;"]),
             _structure(f"{name}_in", [f"{word} {port}[{limbs(width)}];" for port, width in circuit.inputs.items()]),
@@ -56,6 +60,9 @@ class Code:
         clean = re.sub(r"\W+", "_", name).strip("_")
         taken = {field for field, _ in self.fields.values()}
         return clean if clean not in taken else f"{clean}_{len(taken)}"
+
+    def _delays(self) -> list[Register]:
+        return [register for register in self._registers if register.cycles > 1]
 
     def _begin(self) -> str:
         lines = []
@@ -126,10 +133,14 @@ class Code:
         after = []
         for register in self._registers:
             field, _ = self.fields[register.name]
-            after += [
-                f"s@->{field}[{limb}] = {expression};"
-                for limb, expression in enumerate(body.limbs(circuit.word(register.bits)))
-            ]
+            at = f"{field}_before[s@->{field}_at]"  # in a ring, the oldest of the values under way
+            for limb, expression in enumerate(body.limbs(circuit.word(register.bits))):
+                if register.cycles > 1:
+                    after.append(f"s@->{field}[{limb}] = s@->{at}[{limb}], s@->{at}[{limb}] = {expression};")
+                else:
+                    after.append(f"s@->{field}[{limb}] = {expression};")
+            if register.cycles > 1:
+                after.append(f"if (++s@->{field}_at == {register.cycles - 1}) s@->{field}_at = 0;")
         copies = "for (int l = 0; l < LANES; l++) " if self._lanes else ""
         lane = "[l]" if self._lanes else ""
         index = "l" if self._lanes else "0"

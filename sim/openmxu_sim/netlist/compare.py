@@ -109,7 +109,7 @@ class _Search:
     def _look_at_registers(self, a: Node, b: Node, at_a: int, at_b: int) -> bool:
         one, other = self._a.registers[a.name], self._b.registers[b.name]
         self._push(self._word(self._a, one.bits), self._word(self._b, other.bits), at_a, at_b)
-        return one.initial >> at_a & 1 == other.initial >> at_b & 1
+        return one.cycles == other.cycles and one.initial >> at_a & 1 == other.initial >> at_b & 1
 
     def _look_at_memories(self, a: Node, b: Node) -> bool:
         one, other = self._a.reads[a.name], self._b.reads[b.name]

@@ -139,6 +139,13 @@ def flatten(text: str, top: str, *, boxes: Collection[str] = ()) -> Flat:
     return flat
 
 
+def hollow_modules(text: str) -> list[str]:
+    """Return the names of modules without content."""
+    return [
+        name[1:] for name, body in _split(text).items() if not re.search(r"^\s*(cell|process|connect) ", body, re.M)
+    ]
+
+
 def read_interface(text: str, name: str) -> Interface:
     """Return the interface of a module of an RTLIL text."""
     return _look_at(_split(text), f"\\{name}")

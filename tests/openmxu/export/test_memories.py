@@ -16,7 +16,8 @@ from amaranth.lib.wiring import In, Out
 from openmxu import yosys
 from openmxu.catalog import build
 from openmxu.export.memories import WrappedMemory
-from openmxu.export.verilog import to_verilog
+from openmxu.export.verilog import to_rtlil, to_verilog
+from openmxu.unit.array import SystolicArray
 from openmxu_sim.cosim.runner import BenchFailedError
 
 from ...conftest import Bench, slow
@@ -210,3 +211,25 @@ def test_memories_of_other_designs(lookup: Callable[[], Any], count: int) -> Non
     text = to_verilog(lookup(), name="lookup", memories="wrapped", prefix="my")
     assert list(wrapped(text)) == ["my_memory_d4_w8_r1w1"] * count
     assert len(re.findall(r"reg .*\[3:0\];", text)) == 1
+
+
+def test_modules_without_content() -> None:
+    """They have the ports of those with content, clock and reset apart, which a memory has only one of."""
+    unit = build("mxu", rows=2, columns=2, depth=4)
+    full = to_rtlil(build("mxu", rows=2, columns=2, depth=4), name="unit", memories="wrapped")
+    bare = to_rtlil(unit, name="unit", hollow=(SystolicArray,), memories="wrapped")
+    ports = {
+        text: dict(re.findall(r"^module \\(\w+)\n(.*?)^end$", text, re.MULTILINE | re.DOTALL)) for text in (full, bare)
+    }
+    hollow = [name for name, body in ports[bare].items() if "cell" not in body]
+    assert any(name.startswith("array") for name in hollow)
+    assert any(name.startswith("memory_d4") for name in hollow)
+    for name in hollow:
+        lists = [
+            {
+                tuple(port)
+                for port in re.findall(r"wire width (\d+) (input|output) \d+ +\\([a-z]\w+)$", each[name], re.MULTILINE)
+            }
+            for each in ports.values()
+        ]
+        assert lists[0] == lists[1] != set(), name

@@ -148,3 +148,42 @@ def test_forms(name: str) -> None:
     text, run = _compiled(form)
     assert run(words).tolist() == [expected(int(word)) for word in words]
     assert name != "a bit masks the lower part of a word" or "0x3ff" in text
+
+
+@pytest.mark.parametrize(("width", "cycles"), [(1, 65), (16, 5), (16, 127), (33, 2), (40, 9)])
+@pytest.mark.parametrize("tapped", [False, True])
+def test_delays(width: int, cycles: int, tapped: bool) -> None:
+    """A register that moves by a value in each cycle: a ring, unless something looks at it on the way."""
+    m, i, o, tap = Module(), Signal(width, name="i"), Signal(width, name="o"), Signal(name="tap")
+    line = Signal(width * cycles, reset_less=True)
+    m.d.sync += line.eq(Cat(i, line))
+    m.d.comb += [o.eq(line[-width:]), tap.eq(line[width - 1] if tapped else 0)]
+    text = rtlil.convert(m, name="form", ports=[i, o, tap], emit_src=False)
+    circuit = Circuit(text, "form")
+    assert {register.cycles for register in circuit.registers.values()} == {1 if tapped else cycles}
+    code = Code(circuit, "form", lanes=False)
+    code.function("step", ["o", "tap"], clock=True)
+    limbs = -(-width // 32)
+    library = compile_c(
+        f"""#include <stdint.h>
+{code.text()}
+void run(const uint32_t *in, uint32_t *out, uint32_t *taps, int count) {{
+  static struct form_state state;
+  for (int n = 0; n < count; n++) {{
+    struct form_in i;
+    struct form_out o;
+    for (int limb = 0; limb < {limbs}; limb++) i.i[limb] = in[n * {limbs} + limb];
+    form_step(&state, &i, &o);
+    for (int limb = 0; limb < {limbs}; limb++) out[n * {limbs} + limb] = o.o[limb];
+    taps[n] = o.tap[0] & 1;
+  }}
+}}"""
+    )
+    words = [int.from_bytes(np.random.default_rng(n).bytes(8), "little") % (1 << width) for n in range(3 * cycles)]
+    high = 0xFFFFFFFF if width == 1 else 1  # a bit is all ones
+    given = np.array([[word * high >> 32 * limb & 0xFFFFFFFF for limb in range(limbs)] for word in words], np.uint32)
+    found, taps = np.empty_like(given), np.empty(len(given), np.uint32)
+    library.run(*(array.ctypes.data_as(ctypes.c_void_p) for array in (given, found, taps)), len(given))
+    assert (found[cycles:] == given[:-cycles]).all()
+    assert not found[:cycles].any()
+    assert taps.tolist() == [0, *(word >> width - 1 for word in words[:-1])] if tapped else not taps.any()
