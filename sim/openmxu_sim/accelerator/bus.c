@@ -17,6 +17,7 @@ struct peer {
   uint32_t fault, at;                  /* what goes wrong with which burst, or its beats */
   enum broken broken;
   uint64_t bursts[2], beats[2];        /* read, written */
+  uint32_t taken[2], ended[2];         /* another peer has the channel; the burst that had it has ended */
   struct beat read[QUEUE * 16];
   uint8_t wrong[QUEUE * 16], ends[QUEUE * 16];
   uint32_t read_head, read_count, answered;
@@ -53,10 +54,10 @@ static void peer_drive(struct peer *p, struct accelerator_in *in) {
   int quiet = silent(p);
   in->arready[0] = -(!quiet && p->read_count < QUEUE && !waits(p));
   in->awready[0] = -(!quiet && !p->write.left && p->written_count < QUEUE && !waits(p));
-  in->wready[0] = -(!quiet && !waits(p));
+  in->wready[0] = -(!quiet && !p->taken[1] && !waits(p));
   const struct beat *next = &p->read[p->read_head];
   int unexpected = p->fault == UNEXPECTED && !p->read_count && p->bursts[0] >= p->at;
-  int reads = unexpected || (!quiet && p->read_count && !waits(p));
+  int reads = unexpected || (!quiet && !p->taken[0] && p->read_count && !waits(p));
   in->rvalid[0] = -reads;
   for (int limb = 0; limb < BEAT_LIMBS; limb++) in->rdata[limb] = reads ? next->data[limb] : draw(p);
   in->rresp[0] = reads && !unexpected ? 2u * p->wrong[p->read_head] : 0;
@@ -84,7 +85,10 @@ static void stays(struct peer *p, int channel, uint32_t valid, uint32_t ready, u
 
 static void peer_read(struct peer *p, const struct accelerator_in *in, const struct accelerator_out *out) {
   uint32_t valid = out->arvalid[0] & 1, ready = in->arready[0] & 1, length = out->arlen[0];
-  if (in->rvalid[0] && p->read_count) p->read_head = (p->read_head + 1) % (QUEUE * 16), p->read_count--, p->beats[0]++;
+  if (in->rvalid[0] && p->read_count) {
+    p->ended[0] = p->ends[p->read_head];
+    p->read_head = (p->read_head + 1) % (QUEUE * 16), p->read_count--, p->beats[0]++;
+  }
   hold(p, UNASKED, !(out->rready[0] & 1) || !(out->bready[0] & 1));
   stays(p, 0, valid, ready, out->araddr[0], length);
   if (!valid || !ready) return;
@@ -129,6 +133,7 @@ static void peer_write(struct peer *p, const struct accelerator_in *in, const st
     p->write.at += BYTES, p->beats[1]++;
     p->last[place] = --p->write.left == 0;
     p->answers += p->last[place];
+    p->ended[1] = p->last[place];
     hold(p, LAST, p->last[place] != (out->wlast[0] & 1));
     uint32_t any = 0;
     for (int limb = 0; limb < STROBES; limb++) any |= beat->strobe[limb];
@@ -144,4 +149,19 @@ static void peer_see(struct peer *p, const struct accelerator_in *in, const stru
   peer_read(p, in, out);
   peer_write(p, in, out);
   hold(p, QUIET, out->o_quiet[0] && (p->written_count || p->write.left || (p->read_count && p->fault != TOO_MANY)));
+}
+
+static int wants(const struct peer *p, int way) { return !silent(p) && (way ? p->write.left : p->read_count); }
+
+/* Peers of one memory: a channel of data, read or written, belongs to one of them for a burst, then to the next in the
+   round whose burst waits for it. */
+static void arbitrate(struct peer **peers, uint32_t count, uint32_t *owners) {
+  for (int way = 0; way < 2; way++) {
+    uint32_t owner = owners[way], next = owner;
+    if (!wants(peers[owner], way) || peers[owner]->ended[way])
+      do next = (next + 1) % count; while (next != owner && !wants(peers[next], way));
+    owners[way] = next;
+    peers[next]->ended[way] = 0;
+    for (uint32_t n = 0; n < count; n++) peers[n]->taken[way] = n != next;
+  }
 }

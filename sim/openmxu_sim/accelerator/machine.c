@@ -115,6 +115,24 @@ uint64_t machine_run(struct machine *m, uint64_t most, uint32_t commands, uint64
   return cycles;
 }
 
+#ifdef BUS
+/* Runs machines on one bus until none runs, for so many cycles at most; gives the cycles of each. */
+void machines_run(struct machine **machines, uint32_t count, uint64_t most, uint64_t *cycles) {
+  struct peer *peers[count];
+  uint32_t owners[2] = {0, 0}, running = count;
+  for (uint32_t n = 0; n < count; n++) peers[n] = &machines[n]->peer;
+  for (uint64_t now = 1; running && now <= most; now++) {
+    arbitrate(peers, count, owners);
+    running = 0;
+    for (uint32_t n = 0; n < count; n++) {
+      tick(machines[n]);
+      if (machines[n]->out.o_running[0]) cycles[n] = now, running++;
+    }
+  }
+  for (uint32_t n = 0; n < count; n++) peers[n]->taken[0] = peers[n]->taken[1] = 0;
+}
+#endif
+
 /* Whether it runs, whether it ended, tag, why it stopped, index. */
 void machine_status(const struct machine *m, uint32_t *status) {
   status[0] = m->out.o_running[0] & 1;

@@ -3,7 +3,7 @@
 import ctypes
 import weakref
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from functools import lru_cache
 from itertools import accumulate
@@ -135,10 +135,37 @@ class SimulatedAccelerator:
         self._library.machine_start(self._machine, 16 * start)
         begins = np.zeros(self._commands, np.uint64)
         cycles = self._library.machine_run(self._machine, most, len(begins), begins.ctypes.data)
+        report = self._report(cycles)
+        return replace(report, begins=tuple(begins.tolist()[: report.index]))
+
+    def _report(self, cycles: int) -> Run:
         status = (ctypes.c_uint32 * 5)()
         self._library.machine_status(self._machine, status)
         running, ended, tag, stop, index = status
-        return Run(cycles, tag if ended and not running else None, Stop(stop), index, tuple(begins.tolist()[:index]))
+        return Run(cycles, tag if ended and not running else None, Stop(stop), index)
+
+    @staticmethod
+    def run_together(machines: "Sequence[SimulatedAccelerator]", *, most: int = 1 << 40) -> list[Run]:
+        """Run the programs of accelerators on one bus in lockstep; each is attached to a memory, or a part of one.
+
+        In a cycle one beat is read and one is written in sum. A burst stays whole; then the next accelerator in the
+        round has its turn, if it waits for one.
+
+        Raises
+        ------
+        ValueError
+            They have not all one netlist.
+        """
+        libraries = {each._library for each in machines}
+        if len(libraries) != 1:
+            raise ValueError(f"accelerators on one bus must have one netlist, not {len(libraries)}")
+        [library] = libraries
+        for each in machines:
+            library.machine_start(each._machine, 0)
+        cycles = np.zeros(len(machines), np.uint64)
+        pointers = (ctypes.c_void_p * len(machines))(*(each._machine for each in machines))
+        library.machines_run(pointers, len(machines), most, cycles.ctypes.data)
+        return [each._report(count) for each, count in zip(machines, cycles.tolist(), strict=True)]
 
     def reset(self) -> None:
         """Reset the machine, whatever it does. Its memories stay as they are."""
@@ -242,5 +269,6 @@ def _compile(config: AcceleratorConfig, rtlil: str, *, parts: bool = False) -> c
         long = ctypes.c_uint64
         library.machine_attach.argtypes = [pointer, pointer, long, number, long, number, number, number]
         library.machine_tick.argtypes = [pointer, long]
+        library.machines_run.argtypes = [pointer, number, long, pointer]
         library.machine_traffic.argtypes = [pointer, pointer]
     return library
