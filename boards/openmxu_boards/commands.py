@@ -238,9 +238,9 @@ def _board_network(options: argparse.Namespace) -> int:
 
         def run(network: Any, memories: Any) -> Any:
             carried, now = host.carried, host.now()
-            cycles, scratchpad = play_picture(host, network, memories, whole=options.check)
+            cycles, scratchpad = play_picture(host, network, *memories, whole=options.check)
             taken.append((host.carried - carried, host.now() - now))
-            return [cycles], scratchpad
+            return [cycles], [scratchpad]
 
         code = run_network(options, lambda: compile_network(options.model, config), run)
     for noun, part in (("first picture", taken[:1]), ("each later one", taken[1:])):

@@ -1,6 +1,7 @@
 """``openmxu compile`` and ``openmxu run``."""
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -11,13 +12,16 @@ pytest.importorskip("onnxruntime", reason="onnxruntime is not installed: make se
 
 from openmxu.cli.frame import main  # noqa: E402
 from openmxu.spec.commands import assemble  # noqa: E402
-from openmxu_sim.accelerator.simulation import SimulatedAccelerator  # noqa: E402
+from openmxu_sim.accelerator import shared_bus  # noqa: E402
+from openmxu_sim.accelerator.container import read_network  # noqa: E402
+from openmxu_sim.accelerator.simulation import Run, SimulatedAccelerator  # noqa: E402
 from openmxu_sim.onnx.runtime import Session, load  # noqa: E402
 
 from ..conftest import needs_compiler  # noqa: E402
 from .onnx.graphs import model  # noqa: E402
 
 _SIZE = ["--rows", "2", "--columns", "2", "--stages", "1"]
+_SMALL = ["--beat", "32", "--scratchpad", "80", "--weights", "100"]
 
 
 @pytest.fixture
@@ -85,14 +89,79 @@ def test_a_network_in_stripes(folder: Path, capsys: pytest.CaptureFixture[str]) 
 @needs_compiler
 def test_a_network_from_a_memory(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """With a bus and few rows, on the RTL: the picture, results and weights are in the memory."""
-    sizes = ["--beat", "32", "--scratchpad", "80", "--weights", "100"]
-    assert main(["compile", "model.onnx", *_SIZE, *sizes, "-o", "m.mxa"]) == 0
+    assert main(["compile", "model.onnx", *_SIZE, *_SMALL, "-o", "m.mxa"]) == 0
     assert main(["run", "m.mxa", "--input", "x.npz", "-o", "y.npz", "--check"]) == 0
     shown = capsys.readouterr().out
     assert re.search(r"\n0 of \d+ words of the scratchpad differ from the definition\.", shown)
     assert (np.load("y.npz")["y"] == _expected(folder)).all()
     assert main(["compile", "model.onnx", *_SIZE, "--beat", "64"]) == 2
     assert capsys.readouterr().err == "openmxu compile: beat must be 0 or one of 32, not 64\n"
+
+
+@needs_compiler
+def test_accelerators_on_one_bus(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Three pictures on two: the last one has the bus for itself. Weights are in the memory once."""
+    rng = np.random.default_rng(2)
+    np.savez("x.npz", x=rng.integers(-2, 3, (3, 1, 4, 4)))
+    together = ["--input", "x.npz", "-o", "y.npz", "--check", "--accelerators"]
+    figures = []
+    for count in ("1", "2", "3"):
+        assert main(["run", "model.onnx", *_SIZE, *_SMALL, *together, count]) == 0
+        shown = capsys.readouterr().out
+        assert re.search(r"\n0 of \d+ words of the scratchpad differ from the definition\.", shown)
+        assert (np.load("y.npz")["y"] == _expected(folder)).all()
+        cells = [cell.strip().replace(",", "") for cell in shown.splitlines()[-1].split("|")[1:-1]]
+        figures.append([float(cell.rstrip("%")) for cell in cells])
+    (*_, reads, writes), *_ = figures
+    cycles, alone = [row[2] for row in figures], figures[0][4]
+    assert [row[:2] + row[4:5] for row in figures] == [[count, 3, alone] for count in (1, 2, 3)]
+    assert cycles[0] == 3 * alone
+    assert 2 * alone < cycles[1] < 3 * alone
+    assert alone < cycles[2] < cycles[1]
+    for row in figures:  # the same beats in fewer cycles
+        assert row[3] == round(row[2] / 3)
+        assert row[5:] == pytest.approx([share * cycles[0] / row[2] for share in (reads, writes)], abs=0.15 * row[0])
+    assert main(["compile", "model.onnx", *_SIZE, *_SMALL]) == 0
+    *_, every = (line for line in capsys.readouterr().out.splitlines() if "%" in line)
+    moved = every.split("|")[-3]
+    assert (reads + writes) / 100 * cycles[0] * 4 == pytest.approx(3 * int(moved.replace(",", "")), rel=0.01)
+
+
+@needs_compiler
+@pytest.mark.usefixtures("folder")
+def test_accelerators_share_a_memory(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """Weights are in it once; one alone runs before, on a copy, and the last one that ends counts."""
+    attach, together = SimulatedAccelerator.attach, SimulatedAccelerator.run_together
+    memories, reports = list[np.ndarray](), list[list[Run]]()
+
+    def seen(machine: SimulatedAccelerator, memory: np.ndarray) -> None:
+        memories.append(memory)
+        attach(machine, memory)
+
+    def noted(machines: Sequence[SimulatedAccelerator]) -> list[Run]:
+        reports.append(together(machines))
+        return reports[-1]
+
+    monkeypatch.setattr(SimulatedAccelerator, "attach", seen)
+    monkeypatch.setattr(SimulatedAccelerator, "run_together", noted)
+    assert main(["compile", "model.onnx", *_SIZE, *_SMALL, "-o", "m.mxa"]) == 0
+    assert main(["run", "m.mxa", "--input", "x.npz", "--accelerators", "2"]) == 0
+    weights = read_network(Path("m.mxa")).lowered.weights.tobytes()
+    assert [memory.tobytes().count(weights) for memory in memories] == [1, 1, 1]
+    assert memories[1] is memories[2] is not memories[0]
+    [alone], (first, last) = reports
+    assert first.cycles != last.cycles
+    assert f"| {max(first.cycles, last.cycles):,} |" in capsys.readouterr().out
+    assert alone.cycles < min(first.cycles, last.cycles)
+
+
+@needs_compiler
+@pytest.mark.usefixtures("folder")
+def test_one_of_two_accelerators_stops(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    bad = assemble("pool reads=0 writes=1\nstore rows=0 valid=3 address=0\nend")
+    monkeypatch.setattr(shared_bus, "moved", lambda program, words: bad if words else program)
+    assert main(["run", "model.onnx", *_SIZE, *_SMALL, "--input", "x.npz", "--accelerators", "2"]) == 1
+    assert "command 1 stopped accelerator 1: COMMAND" in capsys.readouterr().err
 
 
 @needs_compiler
@@ -139,6 +208,11 @@ def test_a_program_that_stops(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Ca
         ("run model.onnx --input bool.npz", "x must be numbers, not bool"),
         ("run model.onnx --input x.npz --engine model --check", "check requires the simulation"),
         ("run model.mxa --input x.npz --rows 4", "rows must be left out with a compiled network, which has its own"),
+        ("run model.onnx --input x.npz --accelerators 2", "accelerators must have a bus: MODEL must be compiled with"),
+        (
+            "run model.onnx --input x.npz --beat 32 --accelerators 3",
+            "accelerators must be from 1 to 2, the pictures of --input, not 3",
+        ),
         ("run cut.mxa --input x.npz", "MODEL must be a network that openmxu compile wrote, not cut.mxa: "),
     ],
 )

@@ -46,6 +46,9 @@ def add_run(commands: Any) -> None:
     group = parser.add_mutually_exclusive_group()
     group.add_argument("--simulate", action="store_true", help="simulate the RTL, compiled (default)")
     group.add_argument("--engine", choices=("model",), help="compute what the definition says, without cycles")
+    group.add_argument(
+        "--accelerators", type=integer, metavar="N", help="simulate so many on one bus, each with pictures of its own"
+    )
     _add_machine(parser)
 
 
@@ -161,20 +164,37 @@ def _run(options: argparse.Namespace) -> int:
         raise ValueError("check requires the simulation: the engine model is what it compares with")
     if _chosen(options) and not _is_model(options.model):
         raise ValueError(f"{_chosen(options)[0]} must be left out with a compiled network, which has its own")
-    return run_network(options, partial(_compiled, options), _simulate if options.engine is None else None)
+    compiled = partial(_compiled, options)
+    if options.accelerators is None:
+        return run_network(options, compiled, _simulate if options.engine is None else None)
+    from openmxu_sim.accelerator.shared_bus import SharedBus
+
+    buses: list[SharedBus] = []
+
+    def play(network: "CompiledNetwork", memories: "Sequence[Memories]") -> "tuple[Sequence[int], Sequence[Halves]]":
+        if not buses:
+            tell(_COMPILES)
+            buses.append(SharedBus(network.lowered, options.accelerators))
+        return (), buses[0].play(memories)
+
+    code = run_network(options, compiled, play, options.accelerators)
+    print_markdown(buses[0].table())
+    return code
 
 
 def _is_model(path: Path) -> bool:
     return path.suffix.lower() == ".onnx"
 
 
-Play = Callable[["CompiledNetwork", "Memories"], "tuple[Sequence[int], Halves]"]
-"""A function that runs a network on a machine: cycles at which commands began, if they are known, and at which all had
-ended; and the scratchpad."""
+Play = Callable[["CompiledNetwork", "Sequence[Memories]"], "tuple[Sequence[int], Sequence[Halves]]"]
+"""A function that runs a network on a machine for each picture: cycles at which commands began, if they are known, and
+at which all had ended; and the scratchpads."""
 
 
-def run_network(options: argparse.Namespace, compiled: "Callable[[], CompiledNetwork]", play: Play | None) -> int:
-    """Run the network of the options, or compile and run their model, on a machine, or as the definition says."""
+def run_network(
+    options: argparse.Namespace, compiled: "Callable[[], CompiledNetwork]", play: Play | None, machines: int = 1
+) -> int:
+    """Run the network of the options, or compile and run their model, on machines, or as the definition says."""
     from openmxu_sim.accelerator.container import read_network
     from openmxu_sim.accelerator.definition import run
     from openmxu_sim.operands.npy import read_arrays, to_npz
@@ -193,21 +213,23 @@ def run_network(options: argparse.Namespace, compiled: "Callable[[], CompiledNet
             raise ValueError(f"--input must have an array {network.source}, not {', '.join(inputs) or 'none'}")
         ends: Sequence[int] = ()
         wrong, words, values = 0, 0, []
-        for picture in _pictures(network, inputs[network.source]):
-            memories = lowered.memories()
-            scratchpad = lowered.rows(memories)  # or the memory
-            lowered.put(network.source, picture, scratchpad)
+        for pictures in _groups(list(_pictures(network, inputs[network.source])), machines):
+            memories = [lowered.memories() for _ in pictures]
+            scratchpads: Sequence[Halves] = [lowered.rows(each) for each in memories]  # or the memories
+            for picture, scratchpad in zip(pictures, scratchpads, strict=True):
+                lowered.put(network.source, picture, scratchpad)
             if play is not None:
-                ends, scratchpad = play(network, memories)
-            if play is None or options.check:
-                run(lowered.program, memories)
-                wrong += int(np.count_nonzero(scratchpad != lowered.rows(memories)))
-                words += scratchpad.size
-            values.append(_output(network, scratchpad))
+                ends, scratchpads = play(network, memories)
+            for each, scratchpad in zip(memories, scratchpads, strict=True):
+                if play is None or options.check:
+                    run(lowered.program, each)
+                    wrong += int(np.count_nonzero(scratchpad != lowered.rows(each)))
+                    words += scratchpad.size
+                values.append(_output(network, scratchpad))
         if options.output is not None:
             outputs.write_bytes(options.output, to_npz({network.output: _joined(values)}))
         text = _table(network, ends)
-        if options.check and ends:
+        if options.check and play is not None:
             text += f"\n{wrong} of {words:,} words of the scratchpad differ from the definition.\n"
         print_markdown(text)
     return 1 if wrong else 0
@@ -223,6 +245,14 @@ def _pictures(network: "CompiledNetwork", array: np.ndarray) -> Iterator[np.ndar
         yield np.ascontiguousarray(values if array.ndim == 4 else values.reshape(-1, 1, 1), np.float32)
 
 
+def _groups(pictures: list[np.ndarray], machines: int) -> Iterator[list[np.ndarray]]:
+    """So many pictures at a time as there are machines."""
+    if not 1 <= machines <= len(pictures):
+        raise ValueError(f"accelerators must be from 1 to {len(pictures)}, the pictures of --input, not {machines}")
+    for first in range(0, len(pictures), machines):
+        yield pictures[first : first + machines]
+
+
 def _joined(values: Sequence[np.ndarray]) -> np.ndarray:
     """The outputs of all pictures, along their first axis if that has one entry for each."""
     if len(values) == 1:
@@ -230,10 +260,11 @@ def _joined(values: Sequence[np.ndarray]) -> np.ndarray:
     return np.concatenate(values) if values[0].shape[:1] == (1,) else np.stack(values)
 
 
-def _simulate(network: "CompiledNetwork", memories: "Memories") -> "tuple[Sequence[int], Halves]":
+def _simulate(network: "CompiledNetwork", several: "Sequence[Memories]") -> "tuple[Sequence[int], Sequence[Halves]]":
     from openmxu.accelerator import Stop
     from openmxu_sim.accelerator.simulation import PAGE
 
+    [memories] = several
     lowered, memory = network.lowered, memories.memory
     machine = _simulated(lowered.config)
     machine.write(lowered.program, memories)
@@ -244,14 +275,17 @@ def _simulate(network: "CompiledNetwork", memories: "Memories") -> "tuple[Sequen
     if report.stop != Stop.NONE:
         raise RuntimeError(f"command {report.index} stopped the accelerator: {report.stop.name}")
     rows = lowered.rows(replace(memories, memory=memory)) if lowered.memory else machine.scratchpad()
-    return [*report.begins, report.cycles], rows
+    return [*report.begins, report.cycles], [rows]
+
+
+_COMPILES = "simulating the accelerator; it is compiled first, which takes some seconds"
 
 
 @lru_cache(maxsize=1)
 def _simulated(config: "AcceleratorConfig") -> "SimulatedAccelerator":
     from openmxu_sim.accelerator.simulation import SimulatedAccelerator
 
-    tell("simulating the accelerator; it is compiled first, which takes some seconds")
+    tell(_COMPILES)
     return SimulatedAccelerator(config)
 
 
