@@ -14,6 +14,8 @@ from openmxu.pages.tables import table
 from openmxu.runtime.files import reserve
 
 if TYPE_CHECKING:
+    from onnx import ModelProto
+
     from openmxu.spec.accelerator import AcceleratorConfig
     from openmxu_sim.accelerator.container import CompiledNetwork
     from openmxu_sim.accelerator.definition import Halves, Memories
@@ -84,8 +86,8 @@ def _chosen(options: argparse.Namespace) -> list[str]:
     return [name for name in _MACHINE if vars(options)[name] is not None]
 
 
-def compile_network(model: Path, config: "AcceleratorConfig") -> "CompiledNetwork":
-    """Compile an ONNX model for an accelerator with as many commands as it takes."""
+def compile_network(model: "Path | ModelProto", config: "AcceleratorConfig") -> "CompiledNetwork":
+    """Compile an ONNX model for an accelerator with as many commands as there can be."""
     from openmxu.spec.accelerator import MOST_PROGRAM
     from openmxu_sim.accelerator.container import CompiledNetwork
     from openmxu_sim.accelerator.stripes import fit
@@ -100,12 +102,17 @@ def compile_network(model: Path, config: "AcceleratorConfig") -> "CompiledNetwor
 
 
 def _compiled(options: argparse.Namespace) -> "CompiledNetwork":
-    """A model for the machine of the options, with as many commands as it takes."""
+    """A model for the machine of the options."""
     from openmxu.spec.accelerator import config_of
-    from openmxu.spec.commands import WORDS
 
     given: dict[str, Any] = {**_MACHINE, **{name: vars(options)[name] for name in _chosen(options)}}
-    network = compile_network(options.model, config_of(**given))
+    return fitted(compile_network(options.model, config_of(**given)))
+
+
+def fitted(network: "CompiledNetwork") -> "CompiledNetwork":
+    """The network for a machine that has no more commands than it takes."""
+    from openmxu.spec.commands import WORDS
+
     words = WORDS * len(network.lowered.program)
     config = replace(network.lowered.config, program=max(1024, 1 << (words - 1).bit_length()))
     return replace(network, lowered=replace(network.lowered, config=config))
@@ -166,7 +173,7 @@ def _run(options: argparse.Namespace) -> int:
         raise ValueError(f"{_chosen(options)[0]} must be left out with a compiled network, which has its own")
     compiled = partial(_compiled, options)
     if options.accelerators is None:
-        return run_network(options, compiled, _simulate if options.engine is None else None)
+        return run_network(options, compiled, simulate if options.engine is None else None)
     from openmxu_sim.accelerator.shared_bus import SharedBus
 
     buses: list[SharedBus] = []
@@ -260,13 +267,14 @@ def _joined(values: Sequence[np.ndarray]) -> np.ndarray:
     return np.concatenate(values) if values[0].shape[:1] == (1,) else np.stack(values)
 
 
-def _simulate(network: "CompiledNetwork", several: "Sequence[Memories]") -> "tuple[Sequence[int], Sequence[Halves]]":
+def simulate(network: "CompiledNetwork", several: "Sequence[Memories]") -> "tuple[Sequence[int], Sequence[Halves]]":
+    """Run a network on the simulated RTL, a :data:`Play` of one picture."""
     from openmxu.accelerator import Stop
     from openmxu_sim.accelerator.simulation import PAGE
 
     [memories] = several
     lowered, memory = network.lowered, memories.memory
-    machine = _simulated(lowered.config)
+    machine = simulated(lowered.config)
     machine.write(lowered.program, memories)
     if lowered.config.beat:
         memory = np.pad(memory, (0, -memory.size % (PAGE // 2)))
@@ -282,7 +290,8 @@ _COMPILES = "simulating the accelerator; it is compiled first, which takes some 
 
 
 @lru_cache(maxsize=1)
-def _simulated(config: "AcceleratorConfig") -> "SimulatedAccelerator":
+def simulated(config: "AcceleratorConfig") -> "SimulatedAccelerator":
+    """The compiled RTL of an accelerator."""
     from openmxu_sim.accelerator.simulation import SimulatedAccelerator
 
     tell(_COMPILES)

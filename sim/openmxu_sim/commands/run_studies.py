@@ -97,7 +97,8 @@ def add_study(commands: Any) -> None:
         "train networks, and run published ones, on units of several formats",
         "  openmxu study training --plot training.svg\n"
         "  openmxu study training --full --cluster tcp://host:8786 --json training.json\n"
-        "  openmxu study pretrained --full",
+        "  openmxu study pretrained --full\n"
+        "  openmxu study networks",
     )
     studies = subcommands(parser, required=True)
     training = add_command(
@@ -125,12 +126,24 @@ def add_study(commands: Any) -> None:
         studies, "pretrained", _run_pretrained, "run published networks on each unit, and count the answers that change"
     )
     _add_study(pretrained, "hundreds of samples, a quarter of an hour (default: a few, one minute)")
+    networks = add_command(
+        studies,
+        "networks",
+        _run_networks,
+        "run networks on simulated accelerators of several sizes, and compare each word",
+    )
+    _add_record(networks, "ResNet-50 and others, up to 128x128, half an hour (default: ResNet-20, one minute)")
+    networks.add_argument("--cluster", metavar="ADDRESS", help="run on the workers of a Dask scheduler")
+
+
+def _add_record(parser: argparse.ArgumentParser, full: str) -> None:
+    parser.add_argument("--full", action="store_true", help=full)
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures")
 
 
 def _add_study(parser: argparse.ArgumentParser, full: str) -> None:
-    parser.add_argument("--full", action="store_true", help=full)
+    _add_record(parser, full)
     parser.add_argument("--terms", type=integer, default=1, metavar="N", help="compare N terms with one, in bf16 alone")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures")
 
 
 def _train(options: argparse.Namespace) -> None:
@@ -164,3 +177,12 @@ def _run_pretrained(options: argparse.Namespace) -> None:
             result = ask.pretrained(full=options.full, terms=options.terms, progress=progress)
         outputs.write_text(options.json, result.to_json())
         print_markdown(answers.to_markdown(result))
+
+
+def _run_networks(options: argparse.Namespace) -> None:
+    runs, sizes = (study(f"networks.{name}", "study networks") for name in ("runs", "sizes"))
+    with reserve(options.json) as outputs:
+        with bar("networks") as progress:
+            result = runs.networks(full=options.full, cluster=options.cluster, progress=progress)
+        outputs.write_text(options.json, result.to_json())
+        print_markdown(sizes.to_markdown(result))

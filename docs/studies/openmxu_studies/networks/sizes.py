@@ -1,0 +1,131 @@
+"""The record: networks on machines of several sizes."""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+
+from openmxu.pages.tables import table
+from openmxu.runtime.machine import tool_version
+
+
+@dataclass(frozen=True)
+class Case:
+    """A network on a machine."""
+
+    network: str
+    size: int
+    stages: int
+    depth: int
+    scratchpad: str = ""
+    weights: str = ""
+    """Bytes of the memories, such as 64K; empty: the unit alone, by its formula."""
+    beat: int = 0
+    """Bits of a beat of the bus."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What a case took."""
+
+    case: Case
+    products: int
+    """Multiply-adds of the network."""
+    tiles: int
+    """Cycles by the formula of tiles."""
+    cycles: int
+    """Cycles of the simulated RTL; 0: by the formula alone."""
+    bytes_moved: int
+    """Bytes on the bus, or on the unit's streams."""
+    hungriest: float
+    """Bytes a cycle below which a bus binds the layer that needs most, others none."""
+    bound: float
+    """Share of the cycles by the formula in layers that need more than the bus has."""
+    seconds: float
+    """Seconds of processor time of the simulation, without the compiler's."""
+    words: int
+    differing: int
+    """Words compared with the definition, and those that differ."""
+
+    @property
+    def useful(self) -> float:
+        """Share of the array's multiply-adds that were the network's."""
+        return self.products / self.case.size**2 / (self.cycles or self.tiles)
+
+
+@dataclass(frozen=True)
+class Networks:
+    """All findings, with date, machine and tools, and whether the run was the long one."""
+
+    date: str
+    machine: str
+    tools: Mapping[str, str]
+    full: bool
+    findings: tuple[Finding, ...]
+
+    def to_json(self) -> str:
+        """Return the findings as JSON."""
+        return json.dumps(asdict(self), indent=1) + "\n"
+
+    @classmethod
+    def of_json(cls, text: str) -> "Networks":
+        """Return the findings that :meth:`to_json` wrote."""
+        fields = json.loads(text)
+        findings = tuple(Finding(**{**each, "case": Case(**each["case"])}) for each in fields["findings"])
+        return cls(**fields | {"findings": findings})
+
+
+PUBLISHED = (
+    ("Gemmini, issue 69, 2021: RTL, int8", "ResNet-50", "16x16", "153,700,000", "40 % (as they say)"),
+    ("Tensil, its latency model: 260 ms at 300 MHz, fp16", "ResNet-50", "16x16", "78,000,000", "20 % (derived)"),
+)
+"""Cycles that others have published: source, network, array, cycles, share."""
+
+
+def to_markdown(report: Networks) -> str:
+    """Return tables of what was simulated, of what the formula gives, and of what others have published."""
+    lines = [
+        f"`openmxu study networks{' --full' * report.full}`, {report.date}, {report.machine}.",
+        "",
+        *(f"- {tool_version(name, version)}" for name, version in report.tools.items()),
+        "",
+    ]
+    simulated = [each for each in report.findings if each.cycles]
+    heads = ["network", "machine", "cycles", "of its tiles", "useful", "bytes moved", "a cycle", "hungriest layer"]
+    heads += ["bound by the bus", "simulated in", "words that differ"]
+    lines += [table(heads, [list(_simulated(each)) for each in simulated])]
+    rows = [list(_derived(each)) for each in report.findings if not each.cycles]
+    if rows:
+        heads = ["network", "unit", "cycles by the formula", "useful", "bytes on its streams", "a cycle"]
+        lines += ["", "By the formula of the unit, as the accelerator leaves softmax and norms to the host:", ""]
+        lines += [table(heads, rows)]
+    heads = ["published", "network", "array", "cycles", "useful"]
+    lines += ["", "What others say of theirs:", "", table(heads, [list(row) for row in PUBLISHED])]
+    return "\n".join(lines) + "\n"
+
+
+def _machine(case: Case) -> str:
+    size = f"{case.size}x{case.size}, {case.stages} stage{'s' * (case.stages > 1)}, bank of {case.depth}"
+    return f"{size}, {case.scratchpad} + {case.weights}, {case.beat} bits" if case.beat else size
+
+
+def _simulated(found: Finding) -> Iterator[str]:
+    yield found.case.network
+    yield _machine(found.case)
+    yield f"{found.cycles:,}"
+    yield f"{found.tiles:,}"
+    yield f"{found.useful:.1%}"
+    yield f"{found.bytes_moved:,}"
+    yield f"{found.bytes_moved / found.cycles:.2f}"
+    yield f"{found.hungriest:.2f} bytes a cycle"
+    yield f"{found.bound:.1%}"
+    yield f"{found.seconds:.1f} s"
+    yield f"{found.differing} of {found.words:,}"
+
+
+def _derived(found: Finding) -> Iterator[str]:
+    yield found.case.network
+    yield _machine(found.case)
+    yield f"{found.tiles:,}"
+    yield f"{found.useful:.1%}"
+    yield f"{found.bytes_moved:,}"
+    yield f"{found.bytes_moved / found.tiles:.2f}"
