@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from openmxu.area.target import timing
+from openmxu.runtime import native
 from openmxu.runtime.process import TimeLimitError
 from openmxu_sim.cosim import simulators
-from openmxu_sim.netlist import native
 
 
 @pytest.mark.parametrize(

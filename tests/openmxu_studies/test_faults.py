@@ -8,10 +8,9 @@ from types import ModuleType, SimpleNamespace
 import numpy as np
 import pytest
 
-from openmxu.runtime import cache, files
+from openmxu.runtime import cache, files, native
 from openmxu_sim.engines.compiled import model
 from openmxu_sim.golden import environment
-from openmxu_sim.netlist import native
 from openmxu_sim.verify import evidence
 from openmxu_sim.verify.check import HANG, LEFTOVER, LOST, OUTCOMES, SURVIVED, WRONG
 from openmxu_sim.verify.checks import checks

@@ -21,7 +21,8 @@ import numpy.typing as npt
 
 from openmxu.runtime import cache, process
 from openmxu.runtime.extras import install
-from openmxu_sim.netlist.native import open_library, program_identity
+from openmxu.runtime.native import program_identity
+from openmxu_sim.netlist.native import open_library
 
 PINS = 64
 """The most input pins, and output pins."""

@@ -8,10 +8,10 @@ import re
 from collections.abc import Mapping
 
 from openmxu.export.verilog import to_rtlil
+from openmxu.runtime import native
 from openmxu.spec.accelerator import AcceleratorConfig
 from openmxu.unit.accumulator import AccumulatorColumn
 from openmxu.unit.array import SystolicArray, processing_element
-from openmxu_sim.netlist import native
 from openmxu_sim.netlist.body import LIMB
 from openmxu_sim.netlist.circuit import Circuit
 from openmxu_sim.netlist.code import Code

@@ -14,15 +14,15 @@ from openmxu.accelerator import Accelerator, Stop
 from openmxu.accelerator.bus.attached import AttachedAccelerator
 from openmxu.accelerator.movers.bursts import PAGE_BITS
 from openmxu.export.verilog import to_rtlil
-from openmxu.runtime import cache, machine
+from openmxu.runtime import cache, machine, native
 from openmxu.spec.accelerator import AcceleratorConfig, check_room
 from openmxu.spec.commands import Command
 from openmxu.spec.formats import BF16
 from openmxu_sim.accelerator.definition import Halves, Memories
 from openmxu_sim.accelerator.parts import PARTS, parts_text
-from openmxu_sim.netlist import native
 from openmxu_sim.netlist.circuit import Circuit
 from openmxu_sim.netlist.code import Code
+from openmxu_sim.netlist.native import open_library
 from openmxu_sim.sources import SOURCES
 
 _NAME, _PACKAGE = "accelerator", "openmxu_sim.accelerator"
@@ -256,7 +256,7 @@ def machine_text(
 def _compile(config: AcceleratorConfig, rtlil: str, *, parts: bool = False) -> ctypes.CDLL:
     text, _ = machine_text(rtlil, config, parts=parts)
     key = cache.key(native.compiler_identity(), machine.processor(), text)
-    library = native.open_library(cache.fetch("models", key, lambda: native.build_library(text)))
+    library = open_library(cache.fetch("models", key, lambda: native.build_library(text)))
     library.machine_new.restype = ctypes.c_void_p
     library.machine_run.restype = ctypes.c_uint64
     pointer, number = ctypes.c_void_p, ctypes.c_uint32

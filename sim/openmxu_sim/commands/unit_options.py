@@ -34,9 +34,9 @@ def add_array(parser: argparse.ArgumentParser, *, side: int) -> None:
 
 def sections() -> Iterator[Section]:
     """Yield the sections of this package in ``openmxu list``."""
+    from openmxu.runtime.native import compiler_version
     from openmxu_sim.cosim.simulators import find_simulator
     from openmxu_sim.engines import ENGINES
-    from openmxu_sim.netlist.native import compiler_version
 
     texts = dict.fromkeys(("golden", "pysim"), "always there")
     try:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from openmxu.runtime import process
 from openmxu.runtime.extras import install
-from openmxu_sim.netlist.native import program_identity
+from openmxu.runtime.native import program_identity
 
 SIMULATORS = ("verilator", "icarus")
 """The simulators that cocotb drives."""

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from openmxu.runtime.native import resource
 from openmxu_sim.energy.cells import truth
 from openmxu_sim.energy.timed import Instance, TimedNetlist, UnsuitableError, stored_function
-from openmxu_sim.netlist.native import compile_c, resource
+from openmxu_sim.netlist.native import compile_c
 
 _FAILURES = {
     1: "there is no memory for it",

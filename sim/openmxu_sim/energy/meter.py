@@ -18,11 +18,11 @@ from openmxu.area.run.job import NETLIST, pack, unpack
 from openmxu.area.run.measure import Result
 from openmxu.area.run.schedule import Left, Workers
 from openmxu.runtime import cache, process
+from openmxu.runtime.native import CompilationError, CompilerNotFoundError, find_compiler
 from openmxu_sim.energy.cells import NoPowerError, read_cells
 from openmxu_sim.energy.events import Player
 from openmxu_sim.energy.timed import TimedNetlist, UnsuitableError, read_timed
 from openmxu_sim.energy.workloads import STRETCH, Layer, Workload, random_workload, read_layer, workload
-from openmxu_sim.netlist.native import CompilationError, CompilerNotFoundError, find_compiler
 
 STRETCHES, SEEDS = 256, 3
 """Stretches in a figure, and figures in a mean."""

@@ -50,9 +50,9 @@ def choose(config: MxuConfig, *, clocked: bool = False) -> tuple[str, str]:
     clocked
         Whether a clock is needed, for stalls or waveforms.
     """
+    from openmxu.runtime.native import CompilationError, CompilerNotFoundError
     from openmxu_sim.cosim.simulators import find_simulator
     from openmxu_sim.engines.compiled.model import load_model
-    from openmxu_sim.netlist.native import CompilationError, CompilerNotFoundError
     from openmxu_sim.netlist.rtlil import NetlistError
 
     try:
@@ -70,8 +70,8 @@ def choose(config: MxuConfig, *, clocked: bool = False) -> tuple[str, str]:
 
 def quickest_product() -> str:
     """Return the faster engine without a clock: ``model`` if its library is cached or can be built, else ``golden``."""
+    from openmxu.runtime.native import CompilationError, CompilerNotFoundError
     from openmxu_sim.engines.model.kernel import load_kernel
-    from openmxu_sim.netlist.native import CompilationError, CompilerNotFoundError
 
     try:
         load_kernel()
@@ -91,7 +91,7 @@ def require(name: str) -> None:
         A simulator is missing.
     ModuleNotFoundError
         A package is missing.
-    openmxu_sim.netlist.native.CompilerNotFoundError, openmxu_sim.netlist.native.CompilationError
+    openmxu.runtime.native.CompilerNotFoundError, openmxu.runtime.native.CompilationError
         There is no C compiler, or it failed.
     """
     from openmxu_sim.cosim.simulators import SIMULATORS, load_simulator

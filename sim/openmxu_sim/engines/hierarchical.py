@@ -21,6 +21,7 @@ import numpy.typing as npt
 
 from openmxu.export.verilog import to_verilog
 from openmxu.runtime import cache, machine, process
+from openmxu.runtime.native import resource
 from openmxu.spec.config import MxuConfig
 from openmxu.unit.accumulator import ResultBeat
 from openmxu.unit.edge import ActivationBeat, WeightBeat
@@ -30,7 +31,6 @@ from openmxu_sim.cosim.process import SimulationError, run_program
 from openmxu_sim.cosim.simulators import Simulator, load_simulator
 from openmxu_sim.engines.known_answer import check_simulation, question
 from openmxu_sim.engines.protocol import Run
-from openmxu_sim.netlist.native import resource
 from openmxu_sim.operands.aliases import Progress
 from openmxu_sim.operands.stimulus import Stalls, Stimulus, read_words
 

@@ -6,10 +6,9 @@ import sys
 from collections.abc import Callable
 from typing import TypeVar
 
-from openmxu.runtime import cache, machine, process
+from openmxu.runtime import cache, machine, native, process
+from openmxu.runtime.native import CompilationError
 from openmxu.runtime.process import TimeLimitError
-from openmxu_sim.netlist import native
-from openmxu_sim.netlist.native import CompilationError
 
 _log = logging.getLogger(__name__)
 

@@ -16,9 +16,10 @@ from typing import Any
 import jax
 import numpy as np
 
+from openmxu.runtime import native
 from openmxu_sim.engines import model
 from openmxu_sim.engines.library import fetch_library, try_library
-from openmxu_sim.netlist import native
+from openmxu_sim.netlist.native import open_library
 from openmxu_sim.networks.numerics import Numerics
 
 _log = logging.getLogger(__name__)
@@ -46,7 +47,7 @@ def _find_handler() -> str | None:
         kernel = native.resource("openmxu_sim.engines.model", "kernel.c")
         text = "\n".join([header, kernel, native.resource(__package__ or "", "handler.c")])
         note = "compiling the handler of products for JAX, once: a few seconds"
-        library = fetch_library(text, native.open_library, _check, note=note)
+        library = fetch_library(text, open_library, _check, note=note)
         name = f"openmxu_products_{hashlib.sha256(text.encode()).hexdigest()[:16]}"
         register(name, library)
     except native.CompilationError as error:

@@ -16,7 +16,7 @@ from openmxu_sim import golden
 from openmxu_sim.engines.library import RIGHT
 from openmxu_sim.engines.model.try_kernel import CASES
 from openmxu_sim.jax.foreign import call, register
-from openmxu_sim.netlist import native
+from openmxu_sim.netlist.native import open_library
 from openmxu_sim.networks.numerics import Numerics
 from openmxu_sim.operands import vectors
 
@@ -29,7 +29,7 @@ def main(library: str) -> None:
     """Run the products; end the process where one is wrong."""
     jax.config.update("jax_platforms", "cpu")
     try:
-        register(_NAME, native.open_library(Path(library).read_bytes()))
+        register(_NAME, open_library(Path(library).read_bytes()))
     except (OSError, AttributeError) as error:
         sys.exit(str(error))
     for mode, case in CASES:

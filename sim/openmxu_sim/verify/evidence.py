@@ -23,9 +23,9 @@ from openmxu.formal.solvers import version as solver_version
 from openmxu.runtime import cache, process
 from openmxu.runtime.extras import install, study
 from openmxu.runtime.machine import cores, machine_name, tool_version
+from openmxu.runtime.native import compiler_version
 from openmxu.runtime.sources import still_all
 from openmxu_sim.cosim.simulators import SimulatorNotFoundError, find_simulator, load_simulator
-from openmxu_sim.netlist.native import compiler_version
 from openmxu_sim.sources import SOURCES
 from openmxu_sim.verify.check import FAILED, HOLDS, NOT_RUN, OPEN, OUTCOMES, Check, Outcome
 from openmxu_sim.verify.checks import checks

@@ -18,13 +18,14 @@ from amaranth.lib.wiring import In, Out
 from openmxu.area.target.gates import gates, mapped
 from openmxu.arith import Adder, Converter, DotProductAdd, Multiplier, Splitter
 from openmxu.export.verilog import to_rtlil
+from openmxu.runtime.native import resource
 from openmxu.spec.formats import BF16, FP16, FP32, FloatFormat
 from openmxu.spec.forms import AREA
 from openmxu.spec.passes import Part
 from openmxu.yosys.netlist import Bit, Netlist
 from openmxu_sim import golden
 from openmxu_sim.netlist.bitslice import LANES, Gates, bit_slices
-from openmxu_sim.netlist.native import compile_c, resource
+from openmxu_sim.netlist.native import compile_c
 from openmxu_sim.operands import vectors
 from openmxu_sim.operands.aliases import Progress, Words
 from openmxu_sim.verify.exact_sums import exact_sums

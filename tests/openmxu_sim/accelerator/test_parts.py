@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from openmxu.accelerator import Stop
+from openmxu.runtime import native
 from openmxu.spec.accelerator import AcceleratorConfig
 from openmxu.spec.commands import Command, assemble
 from openmxu_sim.accelerator import Memories, run, simulation
 from openmxu_sim.accelerator.simulation import SimulatedAccelerator
-from openmxu_sim.netlist import native
 
 from ...conftest import needs_compiler, slow
 from .programs import random_words

@@ -86,4 +86,4 @@ def changing(command: str) -> str:
 def hide_compilers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """No compiler is to be found from here on, in no package, either."""
     monkeypatch.setenv("PATH", str(tmp_path / "nowhere"))
-    monkeypatch.setattr("openmxu_sim.netlist.native.find_spec", lambda name: None)
+    monkeypatch.setattr("openmxu.runtime.native.find_spec", lambda name: None)

@@ -11,7 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from openmxu.runtime import cache
+from openmxu.runtime import cache, native
+from openmxu.runtime.native import CompilationError, CompilerNotFoundError, find_compiler
 from openmxu.spec.config import MxuConfig
 from openmxu.spec.formats import BF16, FP16, FP32, FloatFormat
 from openmxu.spec.passes import PASSES
@@ -20,8 +21,6 @@ from openmxu_sim import golden, simulate
 from openmxu_sim.engines import compiled, library, model, pysim
 from openmxu_sim.engines.compiled.model import load_model
 from openmxu_sim.engines.known_answer import hardware_differs
-from openmxu_sim.netlist import native
-from openmxu_sim.netlist.native import CompilationError, CompilerNotFoundError, find_compiler
 from openmxu_sim.operands import vectors
 from openmxu_sim.operands.stimulus import Stalls, Stimulus, stimulus
 
@@ -279,7 +278,7 @@ def test_hardware_that_differs_from_the_definition_is_simulated(
 def test_narrower_vectors(flags: str, tmp_path: Path) -> None:
     """Processors with 256 or 128 bits; in a process of its own, as a library is never unloaded."""
     code = f"""
-from openmxu_sim.netlist import native
+from openmxu.runtime import native
 native.FLAGS = tuple("{flags}" if flag.startswith("-march") else flag for flag in native.FLAGS)
 import pytest, sys
 sys.exit(pytest.main(["-q", "-p", "no:cacheprovider", "-n", "0", {__file__!r}, "-k", "any_unit and (17 or 70)"]))

@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from openmxu.runtime.native import CompilationError, CompilerNotFoundError
 from openmxu_sim import golden
 from openmxu_sim.engines import library, model, quickest_product
 from openmxu_sim.engines.model.kernel import load_kernel
-from openmxu_sim.netlist.native import CompilationError, CompilerNotFoundError
 
 from ...bits import same_bits
 from ...conftest import needs_compiler, slow

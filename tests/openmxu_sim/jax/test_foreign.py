@@ -16,10 +16,10 @@ jax = pytest.importorskip("jax", reason="JAX is not installed: make setup-models
 import jax.numpy as jnp  # noqa: E402  # needs JAX
 
 import openmxu_sim.jax as mxu  # noqa: E402
+from openmxu.runtime.native import CompilationError, CompilerNotFoundError  # noqa: E402
 from openmxu_sim import golden  # noqa: E402
 from openmxu_sim.engines import model  # noqa: E402
 from openmxu_sim.jax import foreign, primitives  # noqa: E402
-from openmxu_sim.netlist.native import CompilationError, CompilerNotFoundError  # noqa: E402
 from openmxu_sim.networks.numerics import Numerics  # noqa: E402
 
 from ...bits import same_bits  # noqa: E402

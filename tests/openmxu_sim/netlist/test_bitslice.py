@@ -7,11 +7,12 @@ import pytest
 
 from openmxu.area.target.gates import gates
 from openmxu.arith import Adder
+from openmxu.runtime import native
 from openmxu.spec.formats import FP16
 from openmxu.yosys.netlist import Cell, Netlist
 from openmxu_sim import golden
-from openmxu_sim.netlist import native
 from openmxu_sim.netlist.bitslice import BLOCK, Gates, bit_slices
+from openmxu_sim.netlist.native import compile_c
 from openmxu_sim.operands import vectors
 
 from ...bits import same_bits
@@ -53,16 +54,16 @@ def test_messages(netlist: Netlist, inputs: str, message: str) -> None:
 def test_no_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CC", "no-such-compiler")
     with pytest.raises(native.CompilerNotFoundError, match=r"^CC must name a .* installed, not 'no-such-compiler'$"):
-        native.compile_c("")
+        compile_c("")
     monkeypatch.delenv("CC")
     monkeypatch.setattr(native.shutil, "which", lambda name: None)
     monkeypatch.setattr(native, "find_spec", lambda name: None)
     with pytest.raises(native.CompilerNotFoundError, match=r"^a C compiler is needed; install one .* 'openmxu\[zig\]'"):
-        native.compile_c("")
+        compile_c("")
     monkeypatch.setattr(native, "find_spec", lambda name: object())
     assert native.find_compiler() == [sys.executable, "-m", "ziglang", "cc"]
 
 
 def test_refused_source() -> None:
     with pytest.raises(native.CompilationError, match=r"^C compiler /.* failed: .*error: .*nothing"):
-        native.compile_c("int function(void) { return nothing; }")
+        compile_c("int function(void) { return nothing; }")

@@ -8,6 +8,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
+from openmxu.runtime import native
 from openmxu.spec.config import MxuConfig
 from openmxu.spec.passes import PASSES
 from openmxu.spec.stages import TERMS
@@ -17,7 +18,6 @@ from openmxu_sim.engines.compiled import Window, record
 from openmxu_sim.engines.compiled.model import load_model
 from openmxu_sim.engines.compiled.source import netlists
 from openmxu_sim.engines.compiled.trace import STREAMS
-from openmxu_sim.netlist import native
 from openmxu_sim.operands.stimulus import Stalls, collect, stimulus
 from openmxu_sim.wave import Given, Record, heat_page, live_page, observe, product, random_run, record_run
 from openmxu_sim.wave.page import machine, wasm

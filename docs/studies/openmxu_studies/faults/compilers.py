@@ -4,10 +4,9 @@ import os
 from pathlib import Path
 from random import Random
 
-from openmxu.runtime import cache
+from openmxu.runtime import cache, native
+from openmxu.runtime.native import CompilationError
 from openmxu_sim.engines.compiled.model import load_model
-from openmxu_sim.netlist import native
-from openmxu_sim.netlist.native import CompilationError
 from openmxu_studies.faults import LOST, SURVIVED, WRONG
 from openmxu_studies.faults.products import Product
 

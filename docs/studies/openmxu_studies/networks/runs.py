@@ -11,14 +11,14 @@ from importlib.metadata import version
 import numpy as np
 from onnx import ModelProto
 
+from openmxu.area.run.cluster import connected
 from openmxu.export.provenance import provenance
-from openmxu.runtime.cluster import connected
 from openmxu.runtime.machine import machine_name
+from openmxu.runtime.native import compiler_version
 from openmxu.spec.accelerator import config_of
 from openmxu_sim.accelerator.definition import run
 from openmxu_sim.accelerator.stripes import bytes_moved
 from openmxu_sim.commands.run_accelerator import compile_network, fitted, simulate, simulated
-from openmxu_sim.netlist.native import compiler_version
 from openmxu_sim.onnx import Network
 from openmxu_sim.onnx.runtime import load
 from openmxu_sim.operands.aliases import Progress

@@ -15,8 +15,8 @@ from typing import Any, TypeVar
 from openmxu.export.provenance import provenance
 from openmxu.runtime import process
 from openmxu.runtime.machine import cores, machine_name, tool_version
+from openmxu.runtime.native import compiler_version
 from openmxu_sim.cosim.simulators import find_simulator, load_simulator
-from openmxu_sim.netlist.native import compiler_version
 from openmxu_studies.speed.measure import (
     ROW_ENGINE,
     Clocked,

@@ -13,14 +13,14 @@ from typing import Any
 
 from openmxu import yosys
 from openmxu.area.finding.elements import element_areas
+from openmxu.area.run.cluster import connected
 from openmxu.export.provenance import provenance
 from openmxu.runtime import process
-from openmxu.runtime.cluster import connected
 from openmxu.runtime.machine import cores, machine_name
+from openmxu.runtime.native import compiler_version
 from openmxu.spec.config import MxuConfig
 from openmxu.spec.formats import FloatFormat
 from openmxu.spec.passes import PASSES
-from openmxu_sim.netlist.native import compiler_version
 from openmxu_studies.training import data
 from openmxu_studies.training.passage import pass_all
 from openmxu_studies.training.plan import STEPS, Case, Plan, Trial, name

@@ -15,8 +15,8 @@ import torch
 
 from openmxu.runtime import cache
 from openmxu.runtime.machine import machine_name
+from openmxu.runtime.native import compiler_version
 from openmxu_sim import torch as mxu
-from openmxu_sim.netlist.native import compiler_version
 from openmxu_sim.networks.costs import Losses, losses
 from openmxu_studies import SOURCES
 from openmxu_studies.training.plan import Case, Trial

@@ -7,12 +7,12 @@ from concurrent.futures import as_completed
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from openmxu.area.run.cluster import LostError, connected
 from openmxu.area.run.job import Job, execute
 from openmxu.area.run.measure import Executor, Result, measure
 from openmxu.area.subject.points import Point
 from openmxu.area.target.targets import Target
 from openmxu.runtime import process
-from openmxu.runtime.cluster import LostError, connected
 from openmxu.runtime.machine import cores
 from openmxu.yosys import SynthesisError, ready
 

@@ -9,7 +9,7 @@ from openmxu.runtime import cache
 from openmxu.spec.config import MxuConfig
 from openmxu_sim.engines.library import fetch_library, try_library
 from openmxu_sim.engines.protocol import Counters
-from openmxu_sim.netlist import native
+from openmxu_sim.netlist.native import open_library
 from openmxu_sim.sources import SOURCES
 
 
@@ -23,7 +23,7 @@ class Model:
     """
 
     def __init__(self, library: bytes) -> None:
-        functions = native.open_library(library)
+        functions = open_library(library)
         pointer, number = ctypes.c_void_p, ctypes.c_int64
         self.new = functions.unit_new
         self.new.argtypes = [

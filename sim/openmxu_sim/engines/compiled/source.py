@@ -4,6 +4,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from openmxu.export.verilog import to_rtlil
+from openmxu.runtime.native import resource
 from openmxu.spec.config import MxuConfig
 from openmxu.unit.accumulator import AccumulatorColumn, Emission
 from openmxu.unit.admission import Admission
@@ -13,7 +14,6 @@ from openmxu.unit.status import Status
 from openmxu_sim.engines.protocol import Counters
 from openmxu_sim.netlist.circuit import Circuit
 from openmxu_sim.netlist.code import Code
-from openmxu_sim.netlist.native import resource
 
 _PARTS: dict[str, Callable[[MxuConfig], Any]] = {
     "admission": Admission,

@@ -5,9 +5,10 @@ from functools import lru_cache
 
 import numpy as np
 
+from openmxu.runtime import native
 from openmxu_sim.engines.library import fetch_library, try_library
 from openmxu_sim.golden.formats import Format
-from openmxu_sim.netlist import native
+from openmxu_sim.netlist.native import open_library
 
 _FRACTION_WIDTH, _FRACTION_WIDTH64 = 23, 52
 """Fraction bits of fp32 and of binary64."""
@@ -91,7 +92,7 @@ class Kernel:
     """
 
     def __init__(self, library: bytes) -> None:
-        functions = native.open_library(library)
+        functions = open_library(library)
         for name in ("band", "panel"):
             function = getattr(functions, f"kernel_{name}")
             function.argtypes, function.restype = [], _int64

@@ -3,8 +3,8 @@
 import functools
 from collections.abc import Mapping
 
+from openmxu.runtime.native import resource
 from openmxu.spec.config import MxuConfig
-from openmxu_sim.netlist.native import resource
 from openmxu_sim.verify.exploration.word_netlist import Word, WordNetlist
 
 

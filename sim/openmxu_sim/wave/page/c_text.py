@@ -2,6 +2,7 @@
 
 import re
 
+from openmxu.runtime.native import resource
 from openmxu.spec.config import MxuConfig
 from openmxu.spec.passes import PASSES
 from openmxu_sim.engines.compiled.source import (
@@ -15,7 +16,6 @@ from openmxu_sim.engines.compiled.source import (
     shared_constants,
 )
 from openmxu_sim.netlist.circuit import Circuit
-from openmxu_sim.netlist.native import resource
 from openmxu_sim.operands.stimulus import Stalls
 
 SIZES = range(1, 9)

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from openmxu.runtime.native import resource
 from openmxu.spec.passes import PASSES, Part
 from openmxu.spec.stages import STAGES
 from openmxu_sim.engines.compiled.trace import STREAMS
-from openmxu_sim.netlist.native import resource
 from openmxu_sim.operands.stimulus import Stalls
 from openmxu_sim.wave.activity import Activity
 from openmxu_sim.wave.page.c_text import MOST_SIDE, SIZES, page_config

@@ -11,7 +11,7 @@ from openmxu.runtime import cache
 from openmxu.spec.passes import PASSES
 from openmxu_sim import golden
 from openmxu_sim.engines.library import fetch_library
-from openmxu_sim.netlist import native
+from openmxu_sim.netlist.native import open_library
 from openmxu_sim.operands.aliases import Words
 from openmxu_sim.operands.stimulus import Stalls
 from openmxu_sim.sources import SOURCES
@@ -74,7 +74,7 @@ class _Machine:
     """The functions of ``page.c`` for a processing element."""
 
     def __init__(self, library: bytes) -> None:
-        functions = native.open_library(library)
+        functions = open_library(library)
         word = ctypes.c_uint32
         functions.page_frame.restype = functions.page_matrix.restype = ctypes.POINTER(word)
         functions.page_pattern.restype = ctypes.POINTER(ctypes.c_uint8)

@@ -6,7 +6,7 @@ from importlib.util import find_spec
 
 from openmxu.runtime import cache, process
 from openmxu.runtime.extras import install
-from openmxu_sim.netlist.native import CompilationError, CompilerNotFoundError
+from openmxu.runtime.native import CompilationError, CompilerNotFoundError
 
 _FLAGS = (
     "-target",

@@ -2,12 +2,12 @@
 
 import numpy as np
 
+from openmxu.runtime.native import resource
 from openmxu.spec.accelerator import AcceleratorConfig, rows_written
 from openmxu.spec.commands import disassemble
 from openmxu_sim.accelerator.definition import Halves, Memories, run
 from openmxu_sim.accelerator.lowering import Layer, Lowered, lower
 from openmxu_sim.accelerator.simulation import machine_text, netlist
-from openmxu_sim.netlist.native import resource
 from openmxu_sim.operands.aliases import Floats
 from openmxu_sim.wave.page.document import document, packed
 from openmxu_sim.wave.page.wasm import build_wasm
