@@ -1,0 +1,89 @@
+"""Technologies: grids, layers and rules as data. All lengths are in nm."""
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from importlib.resources import files
+from typing import Any
+
+Rect = tuple[int, int, int, int]
+"""Left, bottom, right, top."""
+
+
+@dataclass(frozen=True)
+class Metal:
+    """A metal with wires, and the via below it."""
+
+    name: str
+    layer: int
+    ohms: float
+    """Resistance of a µm of wire."""
+    farads: float
+    """Capacitance of a µm of wire."""
+    via: Mapping[str, Any]
+    """Its ``name``, ``layer`` and ``ohms``."""
+    vertical: bool
+
+
+@dataclass(frozen=True)
+class Technology:
+    """A process whose cells have their pins on a routing grid.
+
+    A node is where tracks cross, on one metal. The router gives a node to one net, leaves a free node between two nets
+    on a track, and makes every piece of wire a step long or longer. ``__post_init__`` refuses a process in which
+    wires made like that could break a rule.
+    """
+
+    gds: Mapping[str, int]
+    grid: Mapping[str, int]
+    pins: Mapping[str, Any]
+    wires: Mapping[str, int]
+    metals: tuple[Metal, ...]
+    straps: Mapping[str, Any]
+
+    def __post_init__(self) -> None:
+        """Refuse rules that the router would not keep."""
+        steps, wires = (self.grid["x"], self.grid["y"]), self.wires
+        reach = 2 * wires["end"]
+        straps = self.straps
+        reach_of_via = straps["via"]["size"] // 2 + straps["enclosure"]
+        for holds, rule in (
+            (wires["width"] >= wires["via"] <= reach, "a wire must cover its vias"),
+            (min(steps) >= wires["width"] + wires["spacing"], "tracks side by side must keep the spacing"),
+            (2 * min(steps) >= reach + wires["spacing"], "two steps on a track must keep the spacing"),
+            ((min(steps) + reach) * wires["width"] >= wires["area"], "a step of wire must have the least area"),
+            (min(steps) >= wires["via"] + wires["via_spacing"], "vias side by side must keep the spacing"),
+            (self.grid["row"] % self.grid["y"] == 0, "a row must be a number of tracks high"),
+            (straps["shift"] * self.grid["x"] + reach_of_via <= straps["width"] // 2, "a strap must cover its vias"),
+        ):
+            if not holds:
+                raise ValueError(f"technology cannot be routed: {rule}")
+
+    @cached_property
+    def levels(self) -> dict[str, int]:
+        """The level of each metal with wires: 0 for the lowest."""
+        return {metal.name: level for level, metal in enumerate(self.metals)}
+
+    def wire(self, level: int, x: int, y: int, length: int = 0) -> Rect:
+        """A piece of wire from a node over a length to the right or up; with none the pad of a via."""
+        side, end = self.wires["width"] // 2, self.wires["end"]
+        if self.metals[level].vertical:
+            return (x - side, y - end, x + side, y + length + end)
+        return (x - end, y - side, x + length + end, y + side)
+
+    def step(self, level: int) -> int:
+        """Distance of two nodes on a track."""
+        return self.grid["y" if self.metals[level].vertical else "x"]
+
+
+def load_technology(text: str) -> Technology:
+    """The technology that a document in TOML describes."""
+    data = tomllib.loads(text)
+    metals = (Metal(**metal, vertical=level % 2 == 0) for level, metal in enumerate(data.pop("metals")))
+    return Technology(**data, metals=tuple(metals))
+
+
+def technology(name: str) -> Technology:
+    """A technology that comes with this package."""
+    return load_technology(files(__package__).joinpath(f"{name}.toml").read_text())
