@@ -1,0 +1,1 @@
+"""Wires of a placed design, and the straps of its supplies."""
