@@ -1,0 +1,1 @@
+"""Layouts as files that other programs read."""
