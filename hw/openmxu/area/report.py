@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from openmxu import yosys
-from openmxu.area.chapters.placed import PLACED, to_drawing
+from openmxu.area.chapters.cores import PLACED, to_drawing
 from openmxu.area.finding.findings import Entry, Report, Term
 from openmxu.area.pages.export import to_csv, to_json
 from openmxu.area.pages.markdown import to_markdown, to_summary

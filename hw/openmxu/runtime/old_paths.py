@@ -45,7 +45,7 @@ MOVED = {
     "openmxu.area.pages.marked": "openmxu.pages.tables",
     "openmxu.area.pages.own": "openmxu.area.chapters.own",
     "openmxu.area.pages.peers": "openmxu.area.chapters.peer_tables",
-    "openmxu.area.pages.placed": "openmxu.area.chapters.placed",
+    "openmxu.area.pages.placed": "openmxu.area.chapters.cores",
     "openmxu.area.pages.shell": "openmxu.pages.document",
     "openmxu.cluster": "openmxu.area.run.cluster",
     "openmxu.posix": "openmxu.runtime.locks",

@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator, Sequence
 from openmxu.area.chapters.citing import citation
 from openmxu.area.chapters.clocks import clock_section
 from openmxu.area.chapters.conclusion import conclusion, growth_sentence, overview
+from openmxu.area.chapters.cores import placed_section
 from openmxu.area.chapters.derived import passes_section, results_section, units_section
 from openmxu.area.chapters.energy_tables import energy_details, energy_section
 from openmxu.area.chapters.headline import claimed, everything, headline, panels
 from openmxu.area.chapters.own import own_designs, own_section
-from openmxu.area.chapters.placed import placed_section
 from openmxu.area.finding.findings import CLAIMS, CONFIDENCE, Cost, Entry, Ratio, Report
 from openmxu.area.pages.table import CATALOG_WORDS, catalog_table
 from openmxu.area.run.measure import Result

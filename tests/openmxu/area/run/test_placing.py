@@ -9,8 +9,8 @@ from xml.etree import ElementTree
 
 import pytest
 
+from openmxu.area.chapters.cores import PLACED, placed_section, to_drawing
 from openmxu.area.chapters.headline import headline
-from openmxu.area.chapters.placed import PLACED, placed_section, to_drawing
 from openmxu.area.finding.findings import Report
 from openmxu.area.pages.compare import to_text
 from openmxu.area.pages.explain import explain
