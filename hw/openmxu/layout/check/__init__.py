@@ -1,0 +1,1 @@
+"""Checks of layouts: rules and circuits by KLayout with a foundry's decks, netlists by comparison."""

@@ -1,0 +1,116 @@
+"""Whether a netlist of cells computes what its design describes, in each cycle and from each state.
+
+::
+
+    inputs ──┬─▶ described ─▶ ╲            Both have the same registers, by name. A switch chooses the next values of
+             │                 ├─┬─▶ outputs       these, and the outputs. It is proven to make no difference.
+    ┌────────┴─▶ mapped ────▶ ╱  │
+    └──────────── registers ◀────┘
+
+No register needs a value to begin with: the netlist has none, and all that is shown is that both do the same with it.
+"""
+
+from dataclasses import replace
+
+from openmxu import yosys
+from openmxu.area.target.liberty import Library
+from openmxu.layout.place.synthesis import Mapped, bit_names
+from openmxu.yosys.equivalence import is_equivalent
+from openmxu.yosys.netlist import Bit, Cell, Netlist, read_netlist
+
+_GATES = """\
+hierarchy -top TOP
+proc
+flatten
+opt -full
+memory_map
+setattr -unset init w:*
+opt -full
+techmap
+opt_expr
+opt_dff -nodffe -nosdff
+dfflegalize -cell $_DFF_P_ x
+opt_merge
+opt_clean
+abc -g AND
+opt_clean
+write_json /job/result
+"""
+"""Registers that hold the same are joined, here as by the recipe."""
+
+_REGISTER, _SWITCH = "$_DFF_P_", "switch"
+
+
+class UnlikeError(ValueError):
+    """A netlist does not have the ports or registers of its design; the text names one."""
+
+
+def is_equal(rtlil: str, mapped: Mapped, library: Library) -> bool:
+    """Whether a netlist of cells is proven to do what RTLIL describes."""
+    steps = _GATES.replace("TOP", mapped.name)
+    described = yosys.produce(f"read_rtlil /job/design.il\n{steps}", rtlil)
+    cells = f"read_verilog /job/design.il\nread_liberty -ignore_miss_func /lib/cells.lib\n{steps}"
+    gates = yosys.produce(cells, to_verilog(mapped), libraries={"cells.lib": library.text})
+    return is_equivalent(joined(*(read_netlist(text, mapped.name) for text in (described, gates))), _SWITCH)
+
+
+def joined(described: Netlist, mapped: Netlist) -> Netlist:
+    """One netlist of both, with an input ``switch`` that chooses one; the mapped one has a port for each bit."""
+    registers, states = _registers(described), _registers(mapped)
+    bits = {name: bit for bit, name in bit_names(described.nets)}
+    same: dict[Bit, Bit] = {bit: bit for bit in ("0", "1", "x")}
+    same |= {bit: bits[port] for port, [bit] in mapped.inputs.items()}
+    same |= {bit: bits[name] for bit, name in bit_names(mapped.nets) if bit in states and bits.get(name) in registers}
+    paired = {same[bit] for bit in states if bit in same}
+    only = [name for name, bit in bits.items() if bit in registers and bit not in paired]
+    only += [name for bit, name in bit_names(mapped.nets) if bit in states and bit not in same]
+    if only:
+        raise UnlikeError(f"{len(only)} registers are only in the design or only in the netlist, first {only[0]}")
+
+    def ours(bit: Bit) -> Bit:
+        return same.get(bit, f"mapped{bit}")
+
+    cells = [cell for cell in described.cells if cell.type != _REGISTER]
+    for cell in mapped.cells:
+        if cell.type != _REGISTER:
+            connections = {port: (ours(bit),) for port, [bit] in cell.connections.items()}
+            cells.append(replace(cell, connections=connections))
+    cells.append(_gate("$_NOT_", "other", A=_SWITCH))
+
+    def chosen(name: str, first: Bit, second: Bit) -> Bit:
+        cells.append(_gate("$_AND_", f"{name}_first", A="other", B=first))
+        cells.append(_gate("$_AND_", f"{name}_second", A=_SWITCH, B=second))
+        cells.append(_gate("$_OR_", f"{name}_chosen", A=f"{name}_first", B=f"{name}_second"))
+        return f"{name}_chosen"
+
+    for bit, second in states.items():
+        first = registers[same[bit]]
+        clocks = {"C": (chosen(f"clock_{bit}", first.connections["C"][0], ours(second.connections["C"][0])),)}
+        value = {"D": (chosen(f"next_{bit}", first.connections["D"][0], ours(second.connections["D"][0])),)}
+        cells.append(replace(first, connections={**first.connections, **clocks, **value}))
+    outputs = {name: (chosen(name, bits[name], ours(bit)),) for name, [bit] in mapped.outputs.items()}
+    return Netlist(described.name, {**described.inputs, _SWITCH: (_SWITCH,)}, outputs, tuple(cells), {}, {})
+
+
+def _registers(netlist: Netlist) -> dict[Bit, Cell]:
+    return {cell.connections["Q"][0]: cell for cell in netlist.cells if cell.type == _REGISTER}
+
+
+def _gate(kind: str, output: Bit, **inputs: Bit) -> Cell:
+    return Cell(
+        str(output), kind, {}, {"Y": (output,)} | {pin: (bit,) for pin, bit in inputs.items()}, frozenset(inputs)
+    )
+
+
+def to_verilog(mapped: Mapped) -> str:
+    """The netlist in Verilog, a port for each bit."""
+    pins: dict[str, list[str]] = {name: [] for name in mapped.instances}
+    for net, ends in mapped.nets.items():
+        for name, pin in ends:
+            pins[name].append(f".{pin}(\\{net} )")
+    ports = ", ".join(f"\\{port} " for port in mapped.ports)
+    lines = [f"module {mapped.name}({ports});"]
+    lines += [f"{direction} \\{port} ;" for port, direction in mapped.ports.items()]
+    lines += [f"wire \\{net} ;" for net in mapped.nets if net not in mapped.ports]
+    lines += [f"{cell} {name} ({', '.join(pins[name])});" for name, cell in mapped.instances.items()]
+    return "\n".join([*lines, "endmodule", ""])

@@ -1,0 +1,1 @@
+"""Cells on rows: netlists of cells, trees of buffers, places."""

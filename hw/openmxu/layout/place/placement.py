@@ -1,0 +1,191 @@
+"""A netlist's cells on rows, and its pins around them.
+
+::
+
+        ┌─ p8 ── p9 ─┐      Coloquinte places cells twice: without the nets that need trees of buffers; then, once
+    p7 ─┤ ▓▓░▓▓▓▓░▓▓ │      the trees follow the places, with all. Pins stand clockwise from the lower left corner, in
+    p6 ─┤ ▓▓▓▓░▓▓▓▓▓ ├─ p10 the netlist's order, at equal distances. What is left of a row is filled (░).
+        └─...
+
+Coloquinte counts in integers. Its unit is a site's width, a row's height the nearest number of these.
+"""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from itertools import count
+from typing import Any
+
+from openmxu.layout.cells import Cell
+from openmxu.layout.kit.pdk import Kit
+from openmxu.layout.place.synthesis import Mapped
+from openmxu.layout.place.trees import buffers_of, size, with_trees
+from openmxu.layout.placed import Instance, Placed, Port
+from openmxu.layout.technology import Technology
+from openmxu.runtime import process
+
+EFFORT = 5
+"""Coloquinte's effort, of 9: more takes twice the time, and saves less than 1 % of the wires."""
+
+_LIMIT = 7200.0
+"""Seconds after which placing is given up. A unit of 2x2 takes 15."""
+
+
+@dataclass(frozen=True)
+class Core:
+    """The rectangle of the rows."""
+
+    sites: int
+    """Sites in a row."""
+    rows: int
+    technology: Technology
+
+    @property
+    def width(self) -> int:
+        """In nm."""
+        return self.sites * self.technology.grid["x"]
+
+    @property
+    def height(self) -> int:
+        """In nm."""
+        return self.rows * self.technology.grid["row"]
+
+
+def place(
+    mapped: Mapped,
+    library: Mapping[str, Cell],
+    kit: Kit,
+    technology: Technology,
+    *,
+    utilisation: float = 0.7,
+    seed: int = 1,
+) -> Placed:
+    """Place a netlist in a core that is nearly square.
+
+    Cells and buffers take the fraction ``utilisation`` of it; ``seed`` is Coloquinte's.
+
+    Raises
+    ------
+    ValueError
+        The utilisation is outside its domain, or there are more pins than tracks.
+    """
+    if not 0 < utilisation < 1:
+        raise ValueError(f"utilisation must be between 0 and 1, not {utilisation!r}")
+    if find_spec("coloquinte") is None:
+        raise ModuleNotFoundError("coloquinte is not installed", name="coloquinte")
+    trees = buffers_of(mapped, kit)
+    masters = [*mapped.instances.values()]
+    for net, buffer in trees.items():
+        masters += [buffer.cell] * size(len(mapped.nets[net]) - (mapped.ports.get(net) != "input"))
+    core = _core(sum(library[master].width for master in masters), utilisation, technology)
+    ports = _ports(mapped, core)
+    few = Mapped(mapped.name, mapped.instances, {n: e for n, e in mapped.nets.items() if n not in trees}, mapped.ports)
+    first = _solve(few, library, core, ports, seed)
+    whole = with_trees(mapped, kit, first)
+    places = _solve(whole, library, core, ports, seed) if trees else first
+    step, row = technology.grid["x"], technology.grid["row"]
+    instances = [
+        Instance(name, whole.instances[name], x * step, y * row, mirrored=y % 2 == 1) for name, (x, y) in places.items()
+    ]
+    filled = (*instances, *_fill(instances, library, kit, core))
+    return Placed(mapped.name, core.width, core.height, filled, tuple(ports), whole.nets)
+
+
+def _core(width: int, utilisation: float, technology: Technology) -> Core:
+    """The core for cells of a width in sum."""
+    step, row = technology.grid["x"], technology.grid["row"]
+    rows = max(1, round(math.sqrt(width * row / utilisation) / row))
+    return Core(math.ceil(width / utilisation / rows / step), rows, technology)
+
+
+def _ports(mapped: Mapped, core: Core) -> list[Port]:
+    """Pins at the ends of tracks: on the second metal from below, or the third, whichever leads across the edge."""
+    grid = core.technology.grid
+    layers = {metal.vertical: metal.name for metal in core.technology.metals[1:3]}
+    rising, right = range(grid["y"], core.height, grid["y"]), range(grid["x"], core.width, grid["x"])
+    tracks = [
+        *(("west", 0, y, layers[False]) for y in rising),
+        *(("north", x, core.height, layers[True]) for x in right),
+        *(("east", core.width, y, layers[False]) for y in reversed(rising)),
+        *(("south", x, 0, layers[True]) for x in reversed(right)),
+    ]
+    pins = len(mapped.ports)
+    if pins > len(tracks):
+        raise ValueError(f"pins must be at most {len(tracks)}, the tracks that end around the core, not {pins}")
+    chosen = (tracks[(2 * number + 1) * len(tracks) // (2 * pins)] for number in range(pins))
+    return [Port(name, name, *track) for name, track in zip(mapped.ports, chosen, strict=True)]
+
+
+def _solve(
+    mapped: Mapped, library: Mapping[str, Cell], core: Core, ports: Sequence[Port], seed: int
+) -> dict[str, tuple[int, int]]:
+    """Site and row of each cell."""
+    grid = core.technology.grid
+    unit = grid["x"]
+    row = round(grid["row"] / unit)
+    numbers = {name: number for number, name in enumerate([*mapped.instances, *(f"{p.name} pin" for p in ports)])}
+    ends: dict[str, list[tuple[int, int, int]]] = {
+        net: [
+            (numbers[name], *_middle(library[mapped.instances[name]].pins[pin].shapes[0][1], unit))
+            for name, pin in pins
+        ]
+        for net, pins in mapped.nets.items()
+    }
+    for port in ports:
+        if port.net in ends:
+            ends[port.net].append((numbers[f"{port.name} pin"], 0, 0))
+    problem = {
+        "seed": seed,
+        "core": (core.sites, core.rows, row),
+        "widths": [library[master].width // unit for master in mapped.instances.values()],
+        "pins": [(port.x // unit, port.y * row // grid["row"]) for port in ports],
+        "nets": [net for net in ends.values() if len(net) > 1],
+    }
+    places = process.call(_coloquinte, problem, what="Coloquinte", limit=_LIMIT)
+    return {name: (x, y // row) for name, (x, y) in zip(mapped.instances, places, strict=True)}
+
+
+def _middle(rectangle: tuple[int, int, int, int], unit: int) -> tuple[int, int]:
+    left, bottom, right, top = rectangle
+    return (left + right) // 2 // unit, (bottom + top) // 2 // unit
+
+
+def _coloquinte(problem: dict[str, Any]) -> list[tuple[int, int]]:
+    """The lower left corner of each cell that is no pin. This is called in a process of its own."""
+    import coloquinte  # noqa: PLC0415  # an extra brings it
+
+    sites, rows, height = problem["core"]
+    cells, pins = len(problem["widths"]), len(problem["pins"])
+    circuit = coloquinte.Circuit(cells + pins)
+    circuit.cell_width = problem["widths"] + [0] * pins
+    circuit.cell_height = [height] * cells + [0] * pins
+    circuit.cell_x = [0] * cells + [x for x, _ in problem["pins"]]
+    circuit.cell_y = [0] * cells + [y for _, y in problem["pins"]]
+    circuit.cell_is_fixed = [False] * cells + [True] * pins
+    circuit.cell_is_obstruction = [True] * cells + [False] * pins
+    circuit.cell_row_polarity = [coloquinte.CellRowPolarity.SAME] * (cells + pins)
+    for net in problem["nets"]:
+        circuit.add_net(*(list(values) for values in zip(*net, strict=True)))
+    circuit.setup_rows(coloquinte.Rectangle(0, sites, 0, rows * height), height, True, True)
+    parameters = coloquinte.ColoquinteParameters(EFFORT, problem["seed"])
+    circuit.place_global(parameters)
+    circuit.place_detailed(parameters)
+    return list(zip(circuit.cell_x, circuit.cell_y, strict=True))[:cells]
+
+
+def _fill(instances: Sequence[Instance], library: Mapping[str, Cell], kit: Kit, core: Core) -> Iterator[Instance]:
+    """Cells for all gaps in the rows."""
+    row = core.technology.grid["row"]
+    by_row: dict[int, list[tuple[int, int]]] = {y: [] for y in range(0, core.height, row)}
+    for each in instances:
+        by_row[each.y].append((each.x, each.x + library[each.master].width))
+    numbers = count()
+    for y, taken in by_row.items():
+        at = 0
+        for left, right in [*sorted(taken), (core.width, core.width)]:
+            while at < left:
+                master = next(master for master in kit.fill if library[master].width <= left - at)
+                yield Instance(f"f{next(numbers)}", master, at, y, mirrored=y // row % 2 == 1)
+                at += library[master].width
+            at = right

@@ -1,0 +1,109 @@
+"""Places of cells: rows without gaps or overlaps, pins on tracks in their order, seeds, a fixed utilisation."""
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+
+from openmxu.layout.cells import Cell
+from openmxu.layout.place.placement import place
+from openmxu.layout.placed import Placed
+from openmxu.layout.technology import Technology
+
+from ..netlists import KIT, LIBRARY, shift_register
+
+pytest.importorskip("coloquinte", reason="the extra layout is not installed")
+
+
+def _is_legal(placed: Placed, library: Mapping[str, Cell]) -> bool:
+    """Whether each row is one piece of cells from edge to edge, on sites, and mirrored in turn."""
+    rows = defaultdict(list)
+    for each in placed.instances:
+        rows[each.y].append((each.x, each.x + library[each.master].width))
+        if each.x % 480 or each.mirrored != (each.y // 3780 % 2 == 1):
+            return False
+    for cells in rows.values():
+        cells.sort()
+        if (cells[0][0], cells[-1][1]) != (0, placed.width) or any(
+            one[1] != other[0] for one, other in pairwise(cells)
+        ):
+            return False
+    return sorted(rows) == [*range(0, placed.height, 3780)]
+
+
+def test_rows_are_full_and_netlist_is_kept(ihp: Technology) -> None:
+    design = shift_register(40)
+    placed = place(design, LIBRARY, KIT, ihp, utilisation=0.6)
+    assert _is_legal(placed, LIBRARY)
+    assert design.instances.items() <= {i.name: i.master for i in placed.instances}.items()
+    assert placed.nets["d7"] == design.nets["d7"]
+    cells = sum(LIBRARY[each.master].width for each in placed.instances if each.master not in KIT.fill) * 3780
+    assert 0.58 < cells / (placed.width * placed.height) <= 0.6
+    assert 0.8 < placed.width / placed.height < 1.25
+    assert sum(each.master == "clock_buffer" for each in placed.instances) == 3
+
+
+def test_checker_sees_a_moved_cell(ihp: Technology) -> None:
+    placed = place(shift_register(4), LIBRARY, KIT, ihp)
+    first, *others = placed.instances
+    for moved in (
+        replace(first, x=first.x + 480),
+        replace(first, x=first.x + 5),
+        replace(first, mirrored=not first.mirrored),
+    ):
+        assert not _is_legal(replace(placed, instances=(moved, *others)), LIBRARY)
+
+
+def test_seed_alone_changes_places(ihp: Technology) -> None:
+    design = shift_register(150)
+    first, again, other = (place(design, LIBRARY, KIT, ihp, seed=seed) for seed in (1, 1, 2))
+    assert first == again
+    assert first.instances != other.instances
+    assert first.ports == other.ports
+
+
+def test_cells_of_a_net_come_together(ihp: Technology) -> None:
+    """Neighbours in a shift register are nearer than cells on average, which are half a core apart."""
+    placed = place(shift_register(60), LIBRARY, KIT, ihp)
+    at = {each.name: each for each in placed.instances}
+    steps = [
+        abs(at[f"register{number}"].x - at[f"register{number + 1}"].x)
+        + abs(at[f"register{number}"].y - at[f"register{number + 1}"].y)
+        for number in range(59)
+    ]
+    assert sum(steps) / 59 < (placed.width + placed.height) / 8
+
+
+def test_pins_go_round_the_core_on_tracks(ihp: Technology) -> None:
+    design = shift_register(40)
+    ports = {**design.ports, **{f"spare[{number}]": "input" for number in range(17)}}
+    nets = {**design.nets, **dict.fromkeys(ports.keys() - design.ports.keys(), ())}
+    placed = place(replace(design, ports=ports, nets=nets), LIBRARY, KIT, ihp)
+    assert [port.name for port in placed.ports] == [*ports]
+    assert [port.net for port in placed.ports] == [*ports]
+    sides = [port.side for port in placed.ports]
+    assert list(dict.fromkeys(sides)) == ["west", "north", "east", "south"] == sorted({*sides}, key=sides.index)
+    assert {port.side: port.layer for port in placed.ports} == {
+        "west": "Metal3", "north": "Metal4", "east": "Metal3", "south": "Metal4",
+    }  # fmt: skip
+    for port in placed.ports:
+        assert (port.x % 480, port.y % 420) == (0, 0)
+        edges = {"west": port.x, "north": placed.height - port.y, "east": placed.width - port.x, "south": port.y}
+        assert edges.pop(port.side) == 0
+        assert all(distance > 0 for distance in edges.values())
+
+
+def test_more_pins_than_tracks_are_refused(ihp: Technology) -> None:
+    design = shift_register(1)
+    spare = {f"spare[{number}]": "input" for number in range(999)}
+    crowded = replace(design, ports={**design.ports, **spare}, nets={**design.nets, **dict.fromkeys(spare, ())})
+    with pytest.raises(ValueError, match=r"^pins must be at most \d+, the tracks that end around the core, not 1002$"):
+        place(crowded, LIBRARY, KIT, ihp)
+
+
+@pytest.mark.parametrize("utilisation", [0.0, 1.0])
+def test_utilisation_outside_its_domain_is_refused(ihp: Technology, utilisation: float) -> None:
+    with pytest.raises(ValueError, match=f"^utilisation must be between 0 and 1, not {utilisation}$"):
+        place(shift_register(1), LIBRARY, KIT, ihp, utilisation=utilisation)
