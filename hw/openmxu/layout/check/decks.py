@@ -1,0 +1,156 @@
+"""A foundry's checks of masks, run by KLayout: design rules, and the circuit against a schematic.
+
+KLayout is run as a program. What it says is read from its databases: a report with an entry for each violation of a
+rule, and the cross-reference of two netlists.
+"""
+
+import os
+import re
+import shutil
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from xml.etree import ElementTree
+
+from openmxu.runtime import process
+
+_LIMIT = 7200.0
+"""Seconds after which a check is given up. The circuit of a 2x2 unit takes two minutes."""
+
+
+class CheckError(RuntimeError):
+    """KLayout gave no result; the text ends with its last lines."""
+
+
+@dataclass(frozen=True)
+class Violations:
+    """Violations of design rules."""
+
+    rules: int
+    """Number of rules that were checked."""
+    counts: Mapping[str, int]
+    """Violations by the rule's name, where there are any."""
+    densities: Mapping[str, int]
+    """Those of rules about how much of an area a layer covers, which fill meets once blocks are put together."""
+
+
+def find_klayout() -> str:
+    """``KLayout`` and its version; empty if it is not installed."""
+    program = shutil.which("klayout")
+    return (
+        process.run([program, "-v"], what="KLayout, asked for its version,", limit=60).output.strip() if program else ""
+    )
+
+
+def check_rules(masks: Path, top: str, deck: Path) -> Violations:
+    """Check the design rules of a deck."""
+    with process.workspace() as work:
+        report = work / "report.lyrdb"
+        _klayout(deck, {"in_gds": masks, "cell": top, "report_file": report}, work)
+        if not report.is_file():
+            raise CheckError(f"KLayout left no report of {deck.name}")
+        return read_report(report.read_text())
+
+
+def read_report(text: str) -> Violations:
+    """Read the text of a report database."""
+    root = ElementTree.fromstring(text)
+    rules = {
+        rule.findtext("name", ""): rule.findtext("description", "") for rule in root.iterfind("categories/category")
+    }
+    found = Counter(item.findtext("category", "").strip("'") for item in root.iterfind("items/item"))
+    if unknown := found.keys() - rules.keys():
+        raise CheckError(
+            f"KLayout's report has violations of rules that it does not list: {', '.join(sorted(unknown))}"
+        )
+    dense = {name for name, words in rules.items() if re.search(r"\b(density|coverage)\b", words)}
+    return Violations(
+        len(rules),
+        {name: number for name, number in sorted(found.items()) if name not in dense},
+        {name: number for name, number in sorted(found.items()) if name in dense},
+    )
+
+
+def check_circuit(masks: Path, schematic: str, ports: Mapping[str, str], top: str, deck: Path) -> list[str]:
+    """Where the circuit in masks is not that of a schematic in SPICE, in words; empty if it is.
+
+    ``ports`` has the net in the schematic of each text in the masks that names a pin, supplies included.
+    """
+    with process.workspace() as work:
+        (work / "schematic.cir").write_text(schematic)
+        report = work / "report.lvsdb"
+        variables = {
+            "input": masks,
+            "topcell": top,
+            "schematic": work / "schematic.cir",
+            "report": report,
+            "target_netlist": work / "extracted.cir",
+            "run_mode": "deep",
+        }
+        _klayout(deck, variables, work)
+        if not report.is_file():
+            raise CheckError(f"KLayout left no comparison by {deck.name}")
+        with report.open() as lines:
+            return read_comparison(lines, ports, top)
+
+
+def read_comparison(lines: Iterable[str], ports: Mapping[str, str], top: str) -> list[str]:
+    """Read KLayout's comparison of two netlists.
+
+    Its own verdict is not enough: what a pin is called makes no difference to it, and a pin that leads nowhere is left
+    out. So the pins of the two netlists are compared by the pairs of nets that KLayout found.
+    """
+    names: dict[str, dict[str, str]] = {"J": {}, "H": {}}  # of nets by number, in the masks and in the schematic
+    pairs: dict[str, str] = {}
+    wrong = []
+    section = circuit = ""
+    compared = 0
+    for line in lines:
+        if match := re.match(r"([JHZ])\(", line):
+            section = match[1]
+        elif match := re.match(r" X\((\S+)(?: \S+ (\w))?", line):
+            circuit = match[1].upper()
+            if section == "Z":
+                compared += circuit == top.upper()
+                wrong += [f"circuit {match[1]} differs"] * (match[2] not in _EQUAL)
+        elif circuit != top.upper():
+            continue
+        elif section != "Z" and (match := re.match(r"  N\((\d+) I\((?:'(.*)'|(.*?))\)", line)):
+            names[section][match[1]] = match[2] or match[3]
+        elif section == "Z" and (match := re.match(r"   ([NPXD])\((\S+) (\S+) (\w)", line)):
+            kind, ours, theirs, status = match.groups()
+            if kind == "N":
+                pairs[names["H"].get(theirs, "").upper()] = names["J"].get(ours, "no name")
+            wrong += [f"{_KINDS[kind]} {ours} {theirs} of {top} differs"] * (status not in _EQUAL)
+    if compared != 1:
+        raise CheckError(f"KLayout must compare {top} once, not {compared} times")
+    for text, net in ports.items():
+        if (name := pairs.get(net.upper(), "no name")) != text:
+            wrong.append(f"the net of pin {text} has {name} in the masks")
+    return wrong
+
+
+_EQUAL = ("1", "W")
+"""KLayout's marks of what matches; with W there was a choice, as among buffers that do the same."""
+
+_KINDS = {"N": "net", "P": "pin", "X": "cell", "D": "device"}
+
+
+def _klayout(deck: Path, variables: Mapping[str, object], work: Path) -> str:
+    """Run a deck, and return all that KLayout says."""
+    program = shutil.which("klayout")
+    if program is None:
+        raise CheckError("KLayout is not installed (Debian and Ubuntu: apt install klayout)")
+    # Without a home of its own it reads settings of the user's.
+    words = [word for name, value in variables.items() for word in ("-rd", f"{name}={value}")]
+    done = process.run(
+        [program, "-b", "-r", str(deck), *words],
+        what="KLayout",
+        limit=_LIMIT,
+        directory=work,
+        environment=os.environ | {"KLAYOUT_HOME": str(work)},
+    )
+    if done.code:
+        raise CheckError("\n".join([f"KLayout failed with exit code {done.code}", *done.last(6)]))
+    return done.output + done.errors

@@ -1,0 +1,82 @@
+"""The netlist of a placed design: it is the synthesised one with buffers put in; and its transistors, in SPICE.
+
+::
+
+    RTL ══ synthesised netlist ══ placed netlist ──▶ SPICE ══ transistors in the masks
+        │                      │                           │
+        │ :mod:`.equality`     │ :func:`differences`       │ :func:`openmxu.layout.check.decks.compare`
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+
+from openmxu.layout.cells import Cell
+from openmxu.layout.kit.pdk import Kit
+from openmxu.layout.place.synthesis import Mapped
+from openmxu.layout.placed import Placed
+
+
+def differences(placed: Placed, mapped: Mapped, library: Mapping[str, Cell], kit: Kit) -> list[str]:
+    """Why a placed netlist is not the synthesised one with buffers put into nets, in words; empty if it is.
+
+    A net with one driver, and as many as its buffers drive, is one net. Each has exactly one driver, so buffers that
+    drive each other are no part of a net, and what they drive is missing from it.
+    """
+    buffers = {buffer.cell: buffer for buffer in (kit.buffer, kit.clock_buffer)}
+    masters = {each.name: each.master for each in placed.instances if each.master not in kit.fill}
+    added = {name: buffers.get(master) for name, master in masters.items() if name not in mapped.instances}
+    wrong = [f"{name} is no buffer" for name, buffer in added.items() if buffer is None]
+    wrong += [
+        f"{name} is {masters.get(name, 'missing')}, not a {master}"
+        for name, master in mapped.instances.items()
+        if masters.get(name) != master
+    ]
+    net_of = {end: net for net, ends in placed.nets.items() for end in ends}
+    above = {  # the net before the buffer that drives a net
+        net_of.get((name, buffer.output), ""): net_of.get((name, buffer.input), "")
+        for name, buffer in added.items()
+        if buffer is not None
+    }
+
+    def root(net: str) -> str:
+        path = [net]
+        while (before := above.get(path[-1])) is not None and before not in path:
+            path.append(before)
+        return path[-1]
+
+    roots: dict[str, tuple[set[tuple[str, str]], set[str]]] = defaultdict(lambda: (set(), set()))
+    for net, pins in placed.nets.items():
+        roots[root(net)][0].update(end for end in pins if end[0] not in added)
+        drivers = [f"{name} {pin}" for name, pin in pins if library[masters[name]].pins[pin].direction == "OUTPUT"]
+        drivers += [net] * (mapped.ports.get(net) == "input")
+        if len(drivers) != 1:
+            wrong.append(f"net {net} must have one driver, not {', '.join(drivers) or 'none'}")
+    for port in placed.ports:
+        roots[root(port.net)][1].add(port.name)
+    ours = {(frozenset(pins), frozenset(ports)) for pins, ports in roots.values()}
+    theirs = {(frozenset(pins), frozenset({net} & mapped.ports.keys())) for net, pins in mapped.nets.items()}
+    for which, nets in (("placed", ours - theirs), ("synthesised", theirs - ours)):
+        for inner, outer in nets:
+            ends = " ".join([*sorted(outer), *(f"{name}.{pin}" for name, pin in sorted(inner))])
+            wrong.append(f"only the {which} netlist has a net of {ends}")
+    return sorted(wrong)
+
+
+def to_spice(placed: Placed, transistors: str, supplies: Sequence[str]) -> tuple[str, dict[str, str]]:
+    """The placed netlist in SPICE, below the text that has the transistors of the library's cells.
+
+    Also returned: the net in it of each port that leads to a cell, and of each supply. Nets have numbers, as SPICE does
+    not tell upper from lower case, and some readers do not know brackets.
+    """
+    orders = {name: pins.split() for name, pins in re.findall(r"^\.subckt (\S+) (.*)$", transistors, re.I | re.M)}
+    names = {net: f"n{number}" for number, net in enumerate(placed.nets)} | {supply: supply for supply in supplies}
+    nets = {end: names[net] for net, ends in placed.nets.items() for end in ends}
+    nets |= {(each.name, supply): supply for each in placed.instances for supply in supplies}
+    used = {port.name: names[port.net] for port in placed.ports if placed.nets[port.net]}
+    cells = (
+        f"X{each.name} {' '.join(nets[each.name, pin] for pin in orders[each.master])} {each.master}"
+        for each in placed.instances
+    )
+    top = f".SUBCKT {placed.name} {' '.join([*(names[port.net] for port in placed.ports), *supplies])}"
+    return "\n".join([transistors, top, *cells, ".ENDS", ""]), used | {supply: supply for supply in supplies}
