@@ -11,7 +11,7 @@ QUICK := tests/test_architecture.py tests/openmxu/arith tests/openmxu/cli/test_c
   tests/openmxu_sim/engines/test_model.py tests/openmxu_sim/operands tests/openmxu_sim/studies/test_studies.py
 
 .PHONY: help setup setup-browser setup-litex setup-models demo test quick slow thorough lint docs boards wheel release size verify \
-  verify-arithmetic verify-unit verify-engines verify-mutants faults bench study areas digits clean
+  verify-arithmetic verify-unit verify-engines verify-mutants faults bench study networks areas digits clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 14
@@ -113,6 +113,10 @@ faults: setup ## thousands of faults on purpose, half an hour; the record behind
 
 bench: setup ## how fast all engines are on this machine, ten minutes; the record behind the documentation
 	@$(BIN)/openmxu bench --json docs/reference/speed.json --plot docs/images/speed.svg
+	@$(BIN)/python docs/records.py
+
+networks: $(VENV)/.all $(VENV)/.models ## networks on simulated accelerators up to 128x128, word for word, half an hour; the record
+	@$(BIN)/openmxu study networks --full --json docs/reference/networks.json
 	@$(BIN)/python docs/records.py
 
 study: $(VENV)/.all $(VENV)/.models ## networks trained with each arithmetic, and published ones, an hour and three quarters; the records

@@ -115,7 +115,7 @@ def _derived(case: Case) -> Finding:
         model = _SHAPES[case.network]()
         shape = [each.dim_value for each in model.graph.input[0].type.tensor_type.shape.dim]
         inputs = {"input": np.random.default_rng(1).standard_normal(shape).astype(np.float32)}
-    network = Network(model, rows=case.size, columns=case.size, stages=case.stages, depth=case.depth)
+    network = Network(model, rows=case.size, columns=case.size, stages=case.stages)
     network.run(inputs)
     costs = network.report()
     moved = [row.weight_bytes + row.activation_bytes + row.result_bytes for row in costs.rows]

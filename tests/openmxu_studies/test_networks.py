@@ -1,0 +1,101 @@
+"""Networks on accelerators of several sizes: their shapes, and what is found of them."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("onnx", reason="ONNX is not installed: make setup-models")
+pytest.importorskip("onnxruntime", reason="onnxruntime is not installed: make setup-models")
+
+from onnx import numpy_helper
+
+from openmxu.cli import frame  # needs ONNX
+from openmxu_sim.onnx.runtime import Session
+from openmxu_studies.networks import runs, shapes
+from openmxu_studies.networks.sizes import Case, Finding, Networks, to_markdown
+
+from ..conftest import needs_compiler
+from ..openmxu_sim.onnx import graphs
+
+_CASE = Case("ResNet-20", 2, 1, 16, "4K", "4K", 32)
+
+
+def _weights(model: Any) -> int:
+    return sum(numpy_helper.to_array(each).size for each in model.graph.initializer if each.data_type == 1)
+
+
+def test_shapes() -> None:
+    """The weights of ResNet-50 as published, 25,557,032, biases in place of what normalises; sizes at both ends."""
+    channels = [64, *(3 * [64, 64, 256] + 4 * [128, 128, 512] + 6 * [256, 256, 1024] + 3 * [512, 512, 2048])]
+    channels += [256, 512, 1024, 2048]  # where the width changes
+    assert _weights(shapes.resnet50()) == 25_557_032 - sum(channels)
+    small = Session(shapes.resnet20()).run({"input": np.ones((1, 3, 32, 32), np.float32)})
+    assert {name: array.shape for name, array in small.items()} == {"scores": (1, 10)}
+    block = shapes.transformer_block(5, 12, 3)
+    [result] = Session(block).run({"input": np.ones((1, 5, 12), np.float32)}).values()
+    assert result.shape == (1, 5, 12)
+    assert _weights(shapes.transformer_block()) == 12 * 768**2 + (4 + 4 + 1) * 768
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = graphs.model(
+        "graph (float[1, 3, 32, 32] input) => (o) { c = Conv <strides = [8, 8]> (input, w) o = Relu (c) }",
+        w=np.random.default_rng(0).standard_normal((2, 3, 4, 4)).astype(np.float32),
+    )
+    monkeypatch.setitem(runs._SHAPES, "ResNet-20", lambda: model)
+
+
+@needs_compiler
+@pytest.mark.usefixtures("small")
+def test_a_case(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = runs.measure(_CASE)
+    assert found.products == 16 * 2 * 3 * 16
+    assert found.cycles > found.tiles > found.products / 4
+    assert (found.differing, found.words > 3 * 32 * 32) == (0, True)
+    define = runs.run
+
+    def other(program: Any, memories: Any) -> Any:
+        tags = define(program, memories)
+        memories.memory[9] ^= 1
+        return tags
+
+    monkeypatch.setattr(runs, "run", other)
+    assert runs.measure(_CASE).differing == 1
+
+
+def test_by_the_formula() -> None:
+    """One product of each kind, of known sizes: 12 · 768² · 128 of weights, and two of attention in 12 heads."""
+    found = runs.measure(Case("encoder block, 128 tokens, 768 wide", 128, 1, 2048))
+    assert found.products == 128 * 12 * 768**2 + 2 * 12 * 128 * 128 * 64
+    assert (found.cycles, found.words) == (0, 0)
+
+
+_FINDING = Finding(_CASE, 1000, 300, 400, 800, 3.5, 0.25, 1.5, 64, 0)
+
+
+def test_record() -> None:
+    record = Networks(
+        "2026-01-01", "a machine", {"numpy": "2"}, True, (_FINDING, Finding(_CASE, 9, 9, 0, 9, 1, 0, 0, 0, 0))
+    )
+    assert Networks.of_json(record.to_json()) == record
+    text = to_markdown(record)
+    assert "| ResNet-20 | 2x2, 1 stage, bank of 16, 4K + 4K, 32 bits | 400 | 300 | 62.5% | 800 | 2.00 |" in text
+    assert "3.50 bytes a cycle | 25.0% | 1.5 s | 0 of 64 |" in text
+
+
+def test_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    asked: list[Case] = []
+
+    def measure(case: Case) -> Finding:
+        asked.append(case)
+        return _FINDING
+
+    monkeypatch.setattr(runs, "measure", measure)
+    assert frame.main(["study", "networks", "--json", str(tmp_path / "r.json")]) == 0
+    assert [case.size for case in asked] == [4, 16]
+    assert len(json.loads((tmp_path / "r.json").read_text())["findings"]) == 2
+    assert "0 of 64" in capsys.readouterr().out
