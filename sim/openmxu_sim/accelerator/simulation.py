@@ -19,13 +19,13 @@ from openmxu.spec.accelerator import AcceleratorConfig, check_room
 from openmxu.spec.commands import Command
 from openmxu.spec.formats import BF16
 from openmxu_sim.accelerator.definition import Halves, Memories
-from openmxu_sim.accelerator.parts import PARTS, parts_text
+from openmxu_sim.accelerator.rtl.vector_parts import PARTS, parts_text
 from openmxu_sim.netlist.circuit import Circuit
 from openmxu_sim.netlist.code import Code
 from openmxu_sim.netlist.native import open_library
 from openmxu_sim.sources import SOURCES
 
-_NAME, _PACKAGE = "accelerator", "openmxu_sim.accelerator"
+_NAME, _PACKAGE = "accelerator", "openmxu_sim.accelerator.rtl"
 PAGE = 1 << PAGE_BITS
 """Bytes of a page: a memory at the bus has whole ones."""
 

@@ -14,12 +14,11 @@ from openmxu.pages.tables import table
 from openmxu.runtime.files import reserve
 
 if TYPE_CHECKING:
-    from onnx import ModelProto
-
     from openmxu.spec.accelerator import AcceleratorConfig
     from openmxu_sim.accelerator.container import CompiledNetwork
     from openmxu_sim.accelerator.definition import Halves, Memories
     from openmxu_sim.accelerator.simulation import SimulatedAccelerator
+    from openmxu_sim.onnx.runtime import ModelProto
 
 
 def add_compile(commands: Any) -> None:

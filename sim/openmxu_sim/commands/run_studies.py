@@ -122,6 +122,10 @@ def add_study(commands: Any) -> None:
         "--cluster", metavar="ADDRESS", help="train on the workers of a Dask scheduler, such as tcp://host:8786"
     )
     training.add_argument("--plot", type=Path, metavar="FILE.svg", help="write plots")
+    _add_networks(studies)
+
+
+def _add_networks(studies: Any) -> None:
     pretrained = add_command(
         studies, "pretrained", _run_pretrained, "run published networks on each unit, and count the answers that change"
     )

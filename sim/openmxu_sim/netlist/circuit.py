@@ -4,6 +4,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import reduce
 
+from openmxu_sim.netlist.delays import find_delays
 from openmxu_sim.netlist.rtlil import HIGH, LOW, Bit, Box, Cell, Memory, NetlistError, flatten, hollow_modules
 
 
@@ -74,10 +75,6 @@ class Write:
     data: tuple[Bit, ...]
 
 
-_LEAST_DELAY = 64
-"""Bits from which on a register that delays a value is taken for as many registers: one that moves is written anew."""
-
-
 class Circuit:
     """A module of an RTLIL text, with all modules in it.
 
@@ -109,7 +106,7 @@ class Circuit:
                 self._sources |= {bit: (node, index) for index, bit in enumerate(bits)}
         for box in self._flat.boxes:
             (self._place_memory if "read_0_addr" in box.connections else self._place_box)(box)
-        self._delays = {} if watched else self._find_delays()
+        self._delays = {} if watched else find_delays(self._flat)
         for index, cell in enumerate(self._flat.cells):
             self._place(index, cell)
         self._measure_use()
@@ -177,34 +174,6 @@ class Circuit:
             self._sources |= {bit: (index, offset) for offset, bit in enumerate(ports["Y"])}
         else:
             raise NetlistError(f"cell {cell.name} has the unsupported type {cell.type}")
-
-    def _find_delays(self) -> dict[str, int]:
-        """Return the registers that hold a value for each of several cycles and show only the last: bits of a value."""
-        found: dict[str, int] = {}
-        inside: dict[Bit, str] = {}  # bits that such a register alone may use
-        for cell in self._flat.cells:
-            shown = cell.connections.get("Q", ())
-            if cell.type != "$dff" or len(shown) <= _LEAST_DELAY or any(self._flat.initial.get(bit) for bit in shown):
-                continue
-            data = [self._root(bit) for bit in cell.connections["D"]]
-            width = data.index(shown[0]) if shown[0] in data else 0
-            if width and len(shown) % width == 0 and data[width:] == list(shown[:-width]):
-                found[cell.name] = width
-                inside |= dict.fromkeys(shown[:-width], cell.name)
-        used = [(None, bits) for bits in self._flat.outputs.values()]
-        used += [(None, bits) for box in self._flat.boxes for bits in box.connections.values()]
-        used += [
-            (cell.name, bits)
-            for cell in self._flat.cells
-            for port, bits in cell.connections.items()
-            if port not in "QY"
-        ]
-        for user, bits in used if inside else ():
-            for bit in bits:
-                owner = inside.get(self._root(bit))
-                if owner is not None and owner != user:
-                    found.pop(owner, None)
-        return found
 
     def _drive(self, bits: Sequence[Bit], node: Node) -> None:
         self._sources |= {bit: (node, index) for index, bit in enumerate(bits)}

@@ -9,7 +9,6 @@ from contextlib import ExitStack
 from importlib.metadata import version
 
 import numpy as np
-from onnx import ModelProto
 
 from openmxu.area.run.cluster import connected
 from openmxu.export.provenance import provenance
@@ -20,7 +19,7 @@ from openmxu_sim.accelerator.definition import run
 from openmxu_sim.accelerator.stripes import bytes_moved
 from openmxu_sim.commands.run_accelerator import compile_network, fitted, simulate, simulated
 from openmxu_sim.onnx import Network
-from openmxu_sim.onnx.runtime import load
+from openmxu_sim.onnx.runtime import ModelProto, load
 from openmxu_sim.operands.aliases import Progress
 from openmxu_studies.networks.shapes import resnet20, resnet50, transformer_block
 from openmxu_studies.networks.sizes import Case, Finding, Networks

@@ -4,7 +4,8 @@ import math
 from typing import Any
 
 import numpy as np
-from onnx import ModelProto, TensorProto, helper, numpy_helper
+
+from openmxu_sim.onnx.runtime import ModelProto, TensorProto, helper, numpy_helper
 
 _OPSET = 17
 

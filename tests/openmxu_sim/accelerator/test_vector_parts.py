@@ -83,8 +83,8 @@ def test_parts_that_are_wrong(right: str, wrong: str, monkeypatch: pytest.Monkey
 
     def changed(package: str, name: str) -> Any:
         text = read(package, name)
-        assert name != "parts.c" or right in text
-        return text.replace(right, wrong) if name == "parts.c" else text
+        assert name != "vector_parts.c" or right in text
+        return text.replace(right, wrong) if name == "vector_parts.c" else text
 
     monkeypatch.setattr(native, "resource", changed)
     simulation._library.cache_clear()

@@ -36,7 +36,7 @@ def parts_text(config: AcceleratorConfig, whole: Circuit) -> str:
     text += [f"enum {{ {', '.join(f'{name} = {value}' for name, value in numbers.items())} }};"]
     text += [f"#define ARRAY(port) {array}_##port", "struct parts;"]
     between = _columns_text(config, column, bank)
-    body = native.resource("openmxu_sim.accelerator", "parts.c")
+    body = native.resource("openmxu_sim.accelerator.rtl", "vector_parts.c")
     head, mark, tail = body.partition("static void parts_begin")
     return "\n".join([*text, head, between, mark + tail])
 
