@@ -14,6 +14,7 @@ from openmxu_sim.accelerator import run
 from openmxu_sim.accelerator.lowering import lower
 from openmxu_sim.cosim.simulators import find_simulator
 
+_GCC = shutil.which("riscv64-unknown-elf-gcc")
 _EXAMPLE = Path(__file__).parent.parent / "docs" / "examples" / "litex"
 
 pytestmark = [
@@ -25,14 +26,30 @@ pytestmark = [
 ]
 
 
-def test_scores(tmp_path: Path) -> None:
+_BOARD = pytest.mark.skipif(
+    find_spec("litedram") is None or _GCC is None,
+    reason="LiteDRAM (make setup-litex) or Debian's gcc-riscv64-unknown-elf is absent",
+)
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        ["run_network.py"],
+        # So few rows that bursts are stored, too, at even and odd places.
+        pytest.param(["network_board.py", "ulx3s", "--rows", "64"], marks=(pytest.mark.thorough, _BOARD)),
+        pytest.param(["network_board.py", "orangecrab", "--rows", "64"], marks=(pytest.mark.thorough, _BOARD)),
+    ],
+    ids=["memory on chip", "ulx3s", "orangecrab"],
+)
+def test_scores(script: list[str], tmp_path: Path) -> None:
     """Two pictures: the bits of the scores that come by the UART are the definition's, on a machine without a bus."""
     pytest.importorskip("onnx")
     from openmxu_sim.onnx.runtime import helper, numpy_helper  # noqa: PLC0415  # an extra
     from openmxu_sim.onnx.to_layers import to_layers  # noqa: PLC0415
 
     rng = np.random.default_rng(0)
-    shapes = {"w": (6, 1, 3, 3), "b": (6,), "v": (5, 96), "c": (5,)}
+    shapes = {"w": (6, 1, 3, 3), "b": (6,), "v": (5, 150), "c": (5,)}
     constants = [
         numpy_helper.from_array(rng.standard_normal(shape, dtype=np.float32), name) for name, shape in shapes.items()
     ]
@@ -42,17 +59,18 @@ def test_scores(tmp_path: Path) -> None:
         helper.make_node("Flatten", ["positive"], ["flat"]),
         helper.make_node("Gemm", ["flat", "v", "c"], ["scores"], transB=1),
     ]
-    ends = [helper.make_tensor_value_info(*end) for end in (("image", 1, [1, 1, 8, 8]), ("scores", 1, [1, 5]))]
+    ends = [helper.make_tensor_value_info(*end) for end in (("image", 1, [1, 1, 10, 10]), ("scores", 1, [1, 5]))]
     graph = helper.make_graph(nodes, "small", ends[:1], ends[1:], constants)
     model = tmp_path / "small.onnx"
     model.write_bytes(
         helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8).SerializeToString()
     )
-    images = rng.standard_normal((2, 1, 8, 8), dtype=np.float32)
+    images = rng.standard_normal((2, 1, 10, 10), dtype=np.float32)
     np.savez(tmp_path / "x.npz", image=images)
     command = [
         sys.executable,
-        _EXAMPLE / "run_network.py",
+        _EXAMPLE / script[0],
+        *script[1:],
         model,
         "--input",
         tmp_path / "x.npz",
@@ -62,6 +80,7 @@ def test_scores(tmp_path: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
+    lines = lines[lines.index("OpenMXU 4D584131") :]  # what builds the BIOS tells more
     assert (lines[0], lines[3:]) == ("OpenMXU 4D584131", ["done", "2 pictures: the definition's bits"])
 
     network = to_layers(model)
@@ -76,9 +95,7 @@ def test_scores(tmp_path: Path) -> None:
         assert 500 < int(cycles, 16) < 20_000
 
 
-@pytest.mark.skipif(
-    shutil.which("riscv64-unknown-elf-gcc") is None, reason="Debian's gcc-riscv64-unknown-elf is absent"
-)
+@pytest.mark.skipif(_GCC is None, reason="Debian's gcc-riscv64-unknown-elf is absent")
 def test_the_image_is_of_its_source(tmp_path: Path) -> None:
     """With the compiler of its time, byte for byte."""
     version = subprocess.run(

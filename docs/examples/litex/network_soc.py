@@ -1,4 +1,4 @@
-"""A LiteX SoC with a RISC-V processor and the accelerator that `openmxu verilog accelerator --bus wishbone` writes.
+"""A LiteX SoC with a RISC-V processor and the accelerator that `openmxu verilog accelerator` writes.
 
 VexRiscv ──┐        ┌── ROM: firmware and a network
            ├─ bus ──┤
@@ -15,35 +15,46 @@ from litex.gen import LiteXModule
 from litex.soc.integration.soc import SoCRegion
 from litex.soc.integration.soc_core import SoCCore
 from litex.soc.interconnect import wishbone
+from litex.soc.interconnect.axi import AXIInterface, AXILiteInterface
 from litex.soc.interconnect.csr_eventmanager import EventManager, EventSourceLevel
 from migen import ClockSignal, Instance, ResetSignal
+from soc import axi_ports
 
 REGISTERS = 0x9000_0000
-MAIN_RAM = 0x4000_0000
 ROM_BYTES, SRAM_BYTES, MAIN_RAM_BYTES = 0x2_0000, 0x1000, 0x2_0000
 
 
 class Accelerator(LiteXModule):
-    """The exported module: a subordinate ``registers``, a manager ``master``, and an interrupt."""
+    """The exported module: a subordinate ``registers``, a manager ``master``, and an interrupt.
 
-    def __init__(self, platform: Any, verilog: Path) -> None:
+    ``beat`` is the width of its AXI; 0: it has Wishbone.
+    """
+
+    def __init__(self, platform: Any, verilog: Path, beat: int = 0) -> None:
         platform.add_source(str(verilog))
-        self.registers = wishbone.Interface(data_width=32, address_width=32, addressing="word")
-        self.master = wishbone.Interface(data_width=32, address_width=32, addressing="word")
         self.ev = EventManager()
         self.ev.done = EventSourceLevel()
         self.ev.finalize()
-        self.specials += Instance(
-            "accelerator_wishbone",
-            i_clk=ClockSignal(),
-            i_rst=ResetSignal(),
-            o_irq=self.ev.done.trigger,
-            **_ports("s_wb", self.registers, "io", 6),
-            **_ports("m_wb", self.master, "oi", 30),
-        )
+        if beat:
+            self.registers = AXILiteInterface(data_width=32, address_width=32)
+            self.master = AXIInterface(data_width=beat, address_width=32, id_width=1)
+            ports = {"i_aclk": ClockSignal(), "i_aresetn": ~ResetSignal()}
+            ports |= axi_ports("s_axil", self.registers, "io", 8) | axi_ports("m_axi", self.master, "oi", 32)
+        else:
+            self.registers = wishbone.Interface(data_width=32, address_width=32, addressing="word")
+            self.master = wishbone.Interface(data_width=32, address_width=32, addressing="word")
+            ports = {"i_clk": ClockSignal(), "i_rst": ResetSignal()}
+            ports |= _wishbone("s_wb", self.registers, "io", 6) | _wishbone("m_wb", self.master, "oi", 30)
+        name = "accelerator_axi" if beat else "accelerator_wishbone"
+        self.specials += Instance(name, o_irq=self.ev.done.trigger, **ports)
+
+    def attach(self, soc: SoCCore) -> None:
+        """Give the accelerator its registers and its interrupt; it is ``soc.accelerator``."""
+        soc.irq.add("accelerator", use_loc_if_exists=True)
+        soc.bus.add_slave("accelerator", self.registers, SoCRegion(origin=REGISTERS, size=0x1000, cached=False))
 
 
-def _ports(prefix: str, bus: Any, directions: str, bits: int) -> dict[str, Any]:
+def _wishbone(prefix: str, bus: Any, directions: str, bits: int) -> dict[str, Any]:
     """Ports of the module at a Wishbone: those that a manager drives, and those that it is answered by."""
     driven, answered = ("adr", "dat_w", "sel", "cyc", "stb", "we", "cti", "bte"), ("dat_r", "ack", "err")
     ports = {f"{directions[0]}_{prefix}_{name}": getattr(bus, name) for name in driven}
@@ -70,7 +81,5 @@ class NetworkSoC(SoCCore):
         )
         self.crg = CRG(clock)
         self.accelerator = Accelerator(platform, verilog)
-        self.irq.add("accelerator", use_loc_if_exists=True)
-        region = SoCRegion(origin=REGISTERS, size=0x1000, cached=False)
-        self.bus.add_slave("accelerator", self.accelerator.registers, region)
+        self.accelerator.attach(self)
         self.bus.add_master("accelerator", self.accelerator.master)

@@ -6,12 +6,15 @@ import logging
 import shutil
 import subprocess
 from dataclasses import replace
+from itertools import dropwhile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from litex.build.sim import SimPlatform
 from litex.soc.integration.export import get_csr_header
-from network_soc import MAIN_RAM, MAIN_RAM_BYTES, REGISTERS, ROM_BYTES, SRAM_BYTES, NetworkSoC
+from litex.soc.integration.soc_core import SoCCore
+from network_soc import REGISTERS, ROM_BYTES, NetworkSoC
 from simulate import CLOCK, CYCLES_PER_BIT, PINS, verilate
 
 from openmxu.accelerator.bus.attached import BusAccelerator
@@ -61,24 +64,25 @@ def expected(network: CompiledNetwork, pictures: np.ndarray) -> list[list[str]]:
     return scores
 
 
-def compile_firmware(soc: NetworkSoC, folder: Path) -> list[int]:
-    """Words of the firmware: built by gcc, or the image beside its source where there is none."""
+def compile_firmware(soc: SoCCore, folder: Path, rom: str = "rom") -> list[int]:
+    """Words of the firmware: built by gcc, or the image beside its source, for a ROM at 0, where there is none."""
+    start, sram, main_ram = (soc.mem_regions[name] for name in (rom, "sram", "main_ram"))
     header = get_csr_header(
         soc.csr_regions, soc.constants, with_access_functions=False, with_fields_access_functions=False
     )
     lines = [line for line in header.splitlines() if line.startswith("#define CSR_")]
     lines += [
         f"#define REGISTERS {REGISTERS:#x}u",
-        f"#define MAIN_RAM {MAIN_RAM:#x}u",
-        f"#define MAIN_RAM_BYTES {MAIN_RAM_BYTES:#x}u",
-        f"#define NETWORK {CODE:#x}u",
+        f"#define MAIN_RAM {main_ram.origin:#x}u",
+        f"#define MAIN_RAM_BYTES {main_ram.size:#x}u",
+        f"#define NETWORK {start.origin + CODE:#x}u",
         f"#define ACCELERATOR_INTERRUPT {soc.irq.locs['accelerator']}",
     ]
     (folder / "addresses.h").write_text("\n".join(lines) + "\n")
-    if shutil.which(_GCC) is None:
+    if start.origin == 0 and shutil.which(_GCC) is None:
         return _words((_FIRMWARE / "firmware.bin").read_bytes())
     flags = ["-march=rv32im_zicsr", "-mabi=ilp32", "-Os", "-ffreestanding", "-nostdlib", "-Wall", "-Werror"]
-    flags.append(f"-DSRAM_END={soc.mem_map['sram'] + SRAM_BYTES:#x}")
+    flags += [f"-DSRAM_END={sram.origin + sram.size:#x}", f"-Wl,--defsym=ROM={start.origin:#x}"]
     sources = [_FIRMWARE / name for name in ("start.S", "main.c")]
     command = [_GCC, *flags, f"-I{folder}", f"-T{_FIRMWARE / 'link.ld'}", "-o", folder / "firmware.elf", *sources]
     subprocess.run(command, check=True)
@@ -88,7 +92,9 @@ def compile_firmware(soc: NetworkSoC, folder: Path) -> list[int]:
 
 
 def _words(content: bytes) -> list[int]:
-    return np.frombuffer(content + bytes(-len(content) % 4), "<u4").tolist()
+    if len(content) > CODE:
+        raise SystemExit(f"the firmware must be at most {CODE} bytes, not {len(content)}")
+    return np.frombuffer(content.ljust(CODE, b"\0"), "<u4").tolist()
 
 
 def build(network: CompiledNetwork, pictures: np.ndarray, folder: Path) -> Path:
@@ -98,45 +104,55 @@ def build(network: CompiledNetwork, pictures: np.ndarray, folder: Path) -> Path:
     platform = SimPlatform("SIM", list(PINS))
     soc = NetworkSoC(platform, platform.request("sys_clk"), CLOCK, CLOCK / CYCLES_PER_BIT, verilog)
     soc.finalize()
-    code = compile_firmware(soc, folder)
-    if len(code) > CODE // 4:
-        raise SystemExit(f"the firmware must be at most {CODE} bytes, not {4 * len(code)}")
-    words = [*code, *[0] * (CODE // 4 - len(code)), *pack(network, pictures)]
+    words = compile_firmware(soc, folder) + pack(network, pictures)
     if 4 * len(words) > ROM_BYTES:
         raise SystemExit(f"firmware, network and pictures must be at most {ROM_BYTES} bytes, not {4 * len(words)}")
     soc.init_rom("rom", words)
+    write_verilog(platform, soc.get_fragment(), folder)
+    return verilate(folder, verilog, *processor(platform))
+
+
+def write_verilog(platform: SimPlatform, fragment: Any, folder: Path) -> Any:
+    """Write soc.v and what it loads; the names of its signals."""
     with contextlib.chdir(folder):
-        fragment = soc.get_fragment()
         platform.finalize(fragment)
-        platform.get_verilog(fragment, name="soc").write("soc.v")
-    return verilate(folder, verilog, *map(Path, _processor(platform)))
+        output = platform.get_verilog(fragment, name="soc")
+        output.write("soc.v")
+    return output.ns
 
 
-def _processor(platform: SimPlatform) -> list[str]:
+def processor(platform: SimPlatform) -> list[Path]:
     """Verilog files of the processor."""
-    return [str(source[0]) for source in platform.sources if "vexriscv" in str(source[0]).lower()]
+    return [Path(source[0]) for source in platform.sources if "vexriscv" in str(source[0]).lower()]
 
 
-def main() -> None:
-    """Compile a model, build its SoC, run it, and compare the scores' bits with the definition."""
-    parser = argparse.ArgumentParser(description=main.__doc__)
+def options_of(parser: argparse.ArgumentParser) -> argparse.Namespace:
+    """The options, with those of every network; makes the folder."""
     parser.add_argument("model", type=Path, help="an ONNX model that ends with scores")
     parser.add_argument("--input", type=Path, required=True, help="its pictures, a .npz file")
     parser.add_argument("-o", "--output", type=Path, default=Path("build/network"), help="folder for what is built")
     options = parser.parse_args()
     options.output.mkdir(parents=True, exist_ok=True)
     logging.disable(logging.INFO)  # LiteX tells all it does
-    network = compile_network(options.model, CONFIG)
-    network = replace(network, lowered=replace(network.lowered, config=CONFIG))
-    pictures = np.load(options.input)[network.source].astype(np.float32)
-    program = build(network, pictures, options.output)
+    return options
+
+
+def load(options: argparse.Namespace, config: AcceleratorConfig) -> tuple[CompiledNetwork, np.ndarray]:
+    """The model of the options, compiled, and its pictures."""
+    network = compile_network(options.model, config)
+    network = replace(network, lowered=replace(network.lowered, config=config))
+    return network, np.load(options.input)[network.source].astype(np.float32)
+
+
+def play(program: Path, network: CompiledNetwork, pictures: np.ndarray) -> int:
+    """Run the simulation, print what its firmware prints, and compare the scores' bits; 1 if they differ."""
     scores: list[list[str]] = []
     command = [f"./{program.name}", str(CYCLES_PER_BIT), str(1 << 20)]
     with subprocess.Popen(
         command, cwd=program.parent, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as process:
         assert process.stdout is not None
-        for line in process.stdout:
+        for line in dropwhile(lambda line: not line.startswith("OpenMXU"), process.stdout):
             print(line, end="", flush=True)
             if line.startswith(("done", "stopped")):
                 break
@@ -145,7 +161,14 @@ def main() -> None:
         process.terminate()
     wrong = scores != expected(network, pictures)  # or they did not come
     print("scores differ from the definition" if wrong else f"{len(scores)} pictures: the definition's bits")
-    raise SystemExit(int(wrong))
+    return int(wrong)
+
+
+def main() -> None:
+    """Compile a model, build its SoC, run it, and compare the scores' bits with the definition."""
+    options = options_of(argparse.ArgumentParser(description=main.__doc__))
+    network, pictures = load(options, CONFIG)
+    raise SystemExit(play(build(network, pictures, options.output), network, pictures))
 
 
 if __name__ == "__main__":

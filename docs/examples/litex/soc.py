@@ -21,7 +21,7 @@ from litex.soc.integration.builder import Builder
 from litex.soc.integration.soc import SoCRegion
 from litex.soc.integration.soc_core import SoCMini
 from litex.soc.interconnect import stream, wishbone
-from litex.soc.interconnect.axi import AXILiteInterface
+from litex.soc.interconnect.axi import AXIInterface, AXILiteInterface
 from litex.soc.interconnect.csr import CSRStatus, CSRStorage
 from migen import FSM, ClockSignal, If, Instance, NextState, NextValue, ResetInserter, ResetSignal, Signal
 
@@ -108,7 +108,7 @@ class MatrixUnit(LiteXModule):
         self.results = ResetInserter()(Receiver(beat(verilog, "m_axis_results_tdata")))
         self.registers = AXILiteInterface(data_width=WORD, address_width=32)
         self._add_csrs()
-        connections = self._streams() | self._registers()
+        connections = self._streams() | axi_ports("s_axil", self.registers, "io", 6)
         if port_width(verilog, "s_axis_weights_tuser"):
             connections["i_s_axis_weights_tuser"] = self.weights.tiles.user[:3]
         user = self.activations.tiles.user[: port_width(verilog, "s_axis_activations_tuser")]
@@ -156,20 +156,21 @@ class MatrixUnit(LiteXModule):
             "o_m_axis_results_tlast": sink.last,
         }
 
-    def _registers(self) -> dict[str, Any]:
-        """The channels of AXI4-Lite; the bus decodes the address bits that the unit lacks."""
-        axi, connections = self.registers, {}
-        for name, fields in (("aw", ("addr", "prot")), ("w", ("data", "strb")), ("ar", ("addr", "prot"))):
-            channel = getattr(axi, name)
-            connections |= {f"i_s_axil_{name}valid": channel.valid, f"o_s_axil_{name}ready": channel.ready}
-            for field in fields:
-                signal = getattr(channel, field)
-                connections[f"i_s_axil_{name}{field}"] = signal[:6] if field == "addr" else signal
-        for name, fields in (("b", ("resp",)), ("r", ("resp", "data"))):
-            channel = getattr(axi, name)
-            connections |= {f"o_s_axil_{name}valid": channel.valid, f"i_s_axil_{name}ready": channel.ready}
-            connections |= {f"o_s_axil_{name}{field}": getattr(channel, field) for field in fields}
-        return connections
+
+def axi_ports(prefix: str, bus: Any, directions: str, bits: int) -> dict[str, Any]:
+    """Ports of the module at an AXI4 or AXI4-Lite: requests go the way of ``directions[0]``, answers the other."""
+    asked, fields = ["addr", "prot"], {"w": ["data", "strb"], "b": ["resp"], "r": ["data", "resp"]}
+    if isinstance(bus, AXIInterface):
+        asked += ["burst", "cache", "id", "len", "lock", "qos", "size"]
+        fields = {"w": ["data", "strb", "last"], "b": ["id", "resp"], "r": ["data", "id", "last", "resp"]}
+    ports = {}
+    for name, members in ({"aw": asked, "ar": asked} | fields).items():
+        channel, (forth, back) = getattr(bus, name), directions[::-1] if name in ("b", "r") else directions
+        ports |= {f"{forth}_{prefix}_{name}{member}": getattr(channel, member) for member in ("valid", *members)}
+        ports[f"{back}_{prefix}_{name}ready"] = channel.ready
+        if name in ("aw", "ar"):
+            ports[f"{forth}_{prefix}_{name}addr"] = channel.addr[:bits]
+    return ports
 
 
 def port_width(verilog: str, port: str) -> int:
