@@ -2,9 +2,10 @@
 
 import re
 import shutil
+from collections.abc import Mapping
 
 from openmxu.runtime import process
-from openmxu.runtime.process import TimeLimitError
+from openmxu.runtime.process import Done, TimeLimitError
 
 _NAMES = ("sta", "opensta")
 _LIMIT = 300.0
@@ -43,26 +44,30 @@ def delay(netlist: str, top: str, library: bytes) -> float:
     Loads are those of gates and of wires. The library's default wire load estimates a wire by the number of gates that
     its net drives: SkyWater's ``Small`` adds some 7 % to a gate's delay, IHP's ``1k`` 37 % (medians).
     """
-    command = _command()
-    if command is None:
-        raise TimingError("OpenSTA is not installed here")
     clock = "[get_ports clk]" if re.search(rf"^module {re.escape(top)}\(.*\bclk\b", netlist, re.MULTILINE) else ""
     script = SCRIPT.replace("TOP", top).replace("CLOCK", clock)
-    with process.workspace() as work:
-        (work / "library.lib").write_bytes(library)
-        (work / "netlist.v").write_text(netlist)
-        (work / "script.tcl").write_text(script)
-        try:
-            done = process.run(
-                [command, "-no_splash", "-exit", "script.tcl"], what="OpenSTA", limit=_LIMIT, directory=work
-            )
-        except TimeLimitError:
-            raise TimingError(f"OpenSTA: no result within {_LIMIT:g} s") from None
+    done = run_sta(script, {"library.lib": library, "netlist.v": netlist.encode()}, _LIMIT)
     # One for each group of paths: those to asynchronous resets are a group of their own, and come first.
     slacks = re.findall(r"^\s*(-?\d+\.\d+)\s+slack", done.output, re.MULTILINE)
     if done.code or not slacks:
         raise TimingError("\n".join([f"OpenSTA: no delay, exit code {done.code}", *done.last(6)]))
     return round(1 - min(map(float, slacks)), 4)  # of the clock's period
+
+
+def run_sta(script: str, files: Mapping[str, bytes], limit: float) -> Done:
+    """Run a script of OpenSTA in a folder with files."""
+    command = _command()
+    if command is None:
+        raise TimingError("OpenSTA is not installed here")
+    with process.workspace() as work:
+        for name, content in {**files, "script.tcl": script.encode()}.items():
+            (work / name).write_bytes(content)
+        try:
+            return process.run(
+                [command, "-no_splash", "-exit", "script.tcl"], what="OpenSTA", limit=limit, directory=work
+            )
+        except TimeLimitError:
+            raise TimingError(f"OpenSTA: no result within {limit:g} s") from None
 
 
 def _command() -> str | None:

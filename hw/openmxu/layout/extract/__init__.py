@@ -1,0 +1,1 @@
+"""Wires as resistors and capacitors, and the delays that follow from them."""
