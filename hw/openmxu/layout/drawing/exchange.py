@@ -1,6 +1,8 @@
-"""Layouts as DEF files: cells, pins, wires and straps, without masks."""
+"""Layouts as DEF files: cells, pins, wires and straps, without masks; and their netlists, in Verilog."""
 
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections import Counter, defaultdict
+from collections.abc import Container, Iterator, Mapping, Sequence
 
 from openmxu.layout.placed import Placed
 from openmxu.layout.route.routing import Route
@@ -36,6 +38,27 @@ def write_def(placed: Placed, routes: Mapping[str, Route], straps: Sequence[Stra
     for name, entries in sections.items():
         lines += [f"{name} {len(entries)} ;", *(f"- {entry} ;" for entry in entries), f"END {name}"]
     return "\n".join([*lines, "END DESIGN", ""])
+
+
+def write_netlist(placed: Placed, directions: Mapping[str, str], fill: Container[str]) -> str:
+    """A placed design's netlist, without cells that fill gaps; its ports are the design's."""
+    pins: dict[str, list[str]] = defaultdict(list)
+    for net, ends in placed.nets.items():
+        name = net if net in directions else f"\\{net} "
+        for instance, pin in ends:
+            pins[instance].append(f".{pin}({name})")
+    widths = Counter(re.sub(r"\[\d+\]$", "", port) for port in directions)
+    lines = [f"module {placed.name}({', '.join(widths)});"]
+    for bus, width in widths.items():
+        direction = directions.get(bus) or directions[f"{bus}[0]"]
+        lines.append(f"  {direction} {'' if bus in directions else f'[{width - 1}:0] '}{bus};")
+    lines += [f"  wire \\{net} ;" for net in placed.nets if net not in directions]
+    lines += [
+        f"  {each.master} {each.name} ({', '.join(pins[each.name])});"
+        for each in placed.instances
+        if each.master not in fill
+    ]
+    return "\n".join([*lines, "endmodule", ""])
 
 
 def _corners(rect: Rect) -> str:

@@ -70,8 +70,7 @@ def place(
     ValueError
         The utilisation is outside its domain, or there are more pins than tracks.
     """
-    if not 0 < utilisation < 1:
-        raise ValueError(f"utilisation must be between 0 and 1, not {utilisation!r}")
+    check_utilisation(utilisation)
     if find_spec("coloquinte") is None:
         raise ModuleNotFoundError("coloquinte is not installed", name="coloquinte")
     trees = buffers_of(mapped, kit)
@@ -90,6 +89,12 @@ def place(
     ]
     filled = (*instances, *_fill(instances, library, kit, core))
     return Placed(mapped.name, core.width, core.height, filled, tuple(ports), whole.nets)
+
+
+def check_utilisation(utilisation: float) -> None:
+    """Raise a :exc:`ValueError` for one outside its domain."""
+    if not 0 < utilisation < 1:
+        raise ValueError(f"utilisation must be between 0 and 1, not {utilisation!r}")
 
 
 def _core(width: int, utilisation: float, technology: Technology) -> Core:
@@ -142,7 +147,12 @@ def _solve(
         "pins": [(port.x // unit, port.y * row // grid["row"]) for port in ports],
         "nets": [net for net in ends.values() if len(net) > 1],
     }
-    places = process.call(_coloquinte, problem, what="Coloquinte", limit=_LIMIT)
+    try:
+        places = process.call(_coloquinte, problem, what="Coloquinte", limit=_LIMIT)
+    except RuntimeError as error:
+        if "Not all cells" not in str(error):
+            raise
+        raise ValueError(f"{mapped.name} cannot be placed: the rows are too full; choose a lower utilisation") from None
     return {name: (x, y // row) for name, (x, y) in zip(mapped.instances, places, strict=True)}
 
 

@@ -1,6 +1,7 @@
-"""Layouts as DEF files."""
+"""Layouts as DEF files, and their netlists."""
 
-from openmxu.layout.drawing.exchange import write_def
+from openmxu.layout.drawing.exchange import write_def, write_netlist
+from openmxu.layout.placed import Instance, Placed
 from openmxu.layout.technology import technology
 
 from .small_layout import small
@@ -17,3 +18,26 @@ def test_the_statements_of_a_small_layout() -> None:
         "NEW Metal3 ( 960 840 155 ) ( 1440 840 155 ) "
         "NEW Metal3 ( 1440 840 ) via_1 NEW Metal2 ( 1440 420 ) pin_210_290 ;"
     )
+
+
+def test_a_netlist_with_the_ports_of_its_design() -> None:
+    nets = {
+        "a[0]": (("u0", "A"),),
+        "a[1]": (("u1", "B"),),
+        "clk": (),
+        "part.n[2]": (("u0", "Y"), ("u1", "A")),
+        "y": (("u1", "Y"),),
+    }
+    instances = [("u0", "inv"), ("f0", "gap"), ("u1", "nand")]
+    placed = Placed("top", 0, 0, tuple(Instance(*each, 0, 0, mirrored=False) for each in instances), (), nets)
+    directions = {"a[0]": "input", "a[1]": "input", "clk": "input", "y": "output"}
+    assert write_netlist(placed, directions, ["gap"]).splitlines() == [
+        "module top(a, clk, y);",
+        "  input [1:0] a;",
+        "  input clk;",
+        "  output y;",
+        "  wire \\part.n[2] ;",
+        "  inv u0 (.A(a[0]), .Y(\\part.n[2] ));",
+        "  nand u1 (.B(a[1]), .A(\\part.n[2] ), .Y(y));",
+        "endmodule",
+    ]

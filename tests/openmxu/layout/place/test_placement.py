@@ -107,3 +107,12 @@ def test_more_pins_than_tracks_are_refused(ihp: Technology) -> None:
 def test_utilisation_outside_its_domain_is_refused(ihp: Technology, utilisation: float) -> None:
     with pytest.raises(ValueError, match=f"^utilisation must be between 0 and 1, not {utilisation}$"):
         place(shift_register(1), LIBRARY, KIT, ihp, utilisation=utilisation)
+
+
+def test_rows_that_cells_do_not_fit_into(ihp: Technology) -> None:
+    """Two registers of 20 sites and two inverters of 3, in two rows of 23 sites."""
+    assert _is_legal(place(shift_register(2), LIBRARY, KIT, ihp, utilisation=0.6), LIBRARY)
+    with pytest.raises(
+        ValueError, match=r"^shift cannot be placed: the rows are too full; choose a lower utilisation$"
+    ):
+        place(shift_register(3), LIBRARY, KIT, ihp, utilisation=0.99)

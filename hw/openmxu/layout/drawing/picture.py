@@ -1,0 +1,113 @@
+"""A picture of a layout: on the left its cells, coloured by module, on the right its wires, coloured by metal."""
+
+import io
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+from matplotlib import colormaps
+from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection, PolyCollection
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch
+
+from openmxu.layout.cells import Cell
+from openmxu.layout.placed import Placed
+from openmxu.layout.route.routing import Route
+from openmxu.layout.technology import Technology
+from openmxu.pages.figures import COLOURS
+
+_INCHES, _DPI = 8.0, 150
+_MOST = 12
+"""Modules that the legend names."""
+
+
+def draw_picture(
+    placed: Placed,
+    routes: Mapping[str, Route],
+    technology: Technology,
+    cells: Mapping[str, Cell],
+    directions: Mapping[str, str],
+) -> bytes:
+    """The picture, as PNG. The same layout gives the same bytes."""
+    figure = Figure(figsize=(2 * _INCHES, _INCHES + 0.9), dpi=_DPI, layout="constrained")
+    left, right = figure.subplots(1, 2)
+    _draw_cells(left, placed, technology, cells, modules(placed, directions))
+    _draw_wires(right, placed, routes, technology)
+    for axes in (left, right):
+        axes.set(xlim=(0, placed.width / 1000), ylim=(0, placed.height / 1000), aspect="equal", xlabel="µm")
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", metadata={"Software": None})
+    return buffer.getvalue()
+
+
+def modules(placed: Placed, directions: Mapping[str, str]) -> dict[str, str]:
+    """The module of each cell but those that fill gaps: that of the net that it drives.
+
+    Most nets between gates have no name. A cell that drives such a net belongs to the module of the first cell that the
+    net leads to.
+    """
+    drives = {ends[0][0]: net for net, ends in placed.nets.items() if ends and directions.get(net) != "input"}
+    found: dict[str, str] = {}
+    for name in drives:
+        path = [name]
+        while (cell := path[-1]) not in found:
+            net = drives[cell]
+            following = [end for end, _ in placed.nets[net][1:2] if end in drives and end not in path]
+            if net.startswith("$") and following:
+                path += following
+            else:
+                found[cell] = "" if net.startswith("$") else net.rpartition(".")[0]
+        found |= dict.fromkeys(path, found[path[-1]])
+    group = _groups(found.values())
+    return {name: group[module] for name, module in found.items()}
+
+
+def _groups(paths: Iterable[str]) -> dict[str, str]:
+    """For each module one that it belongs to: the outermost one that has not several modules inside."""
+    split = {path: path.split(".") if path else [] for path in paths}
+    inner: dict[tuple[str, ...], set[str]] = defaultdict(set)
+    for parts in split.values():
+        for depth, part in enumerate(parts):
+            inner[tuple(parts[:depth])].add(part)
+    groups = {}
+    for path, parts in split.items():
+        depth = min(1, len(parts))
+        while depth < len(parts) and len(inner[tuple(parts[:depth])]) > 1:
+            depth += 1
+        groups[path] = ".".join(parts[:depth])
+    return groups
+
+
+def _draw_cells(
+    axes: Axes, placed: Placed, technology: Technology, cells: Mapping[str, Cell], module: Mapping[str, str]
+) -> None:
+    sizes = Counter(module.values())
+    colours = {name: colormaps["tab20"](number % 20) for number, name in enumerate(sorted(sizes))}
+    row = technology.grid["row"] / 1000
+    shown = [each for each in placed.instances if each.name in module]
+    boxes = []
+    for each in shown:
+        x, y, width = each.x / 1000, each.y / 1000, cells[each.master].width / 1000
+        boxes.append(((x, y), (x + width, y), (x + width, y + row), (x, y + row)))
+    shades = [colours[module[each.name]] for each in shown]
+    axes.add_collection(PolyCollection(boxes, facecolors=shades, edgecolors="white", linewidths=0.1))
+    largest = sorted(name for name, _ in sizes.most_common(_MOST))
+    _add_legend(axes, {name or placed.name: colours[name] for name in largest})
+
+
+def _draw_wires(axes: Axes, placed: Placed, routes: Mapping[str, Route], technology: Technology) -> None:
+    points = 72 * _INCHES * technology.wires["width"] / max(placed.width, placed.height)
+    for level, metal in enumerate(technology.metals):
+        wires = [wire for route in routes.values() for wire in route.wires if wire.level == level]
+        along = [(0, wire.length) if metal.vertical else (wire.length, 0) for wire in wires]
+        starts = np.array([(wire.x, wire.y) for wire in wires]).reshape(-1, 2) / 1000
+        segments = np.stack([starts, starts + np.array(along).reshape(-1, 2) / 1000], axis=1)
+        axes.add_collection(LineCollection([*segments], colors=COLOURS[level], linewidths=points))
+    _add_legend(axes, dict(zip(technology.levels, COLOURS, strict=False)))
+
+
+def _add_legend(axes: Axes, colours: Mapping[str, Any]) -> None:
+    entries = [Patch(color=colour, label=name) for name, colour in colours.items()]
+    axes.legend(handles=entries, loc="upper center", bbox_to_anchor=(0.5, -0.07), ncols=4, frameon=False, fontsize=8)
