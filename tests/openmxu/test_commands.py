@@ -52,6 +52,7 @@ def test_completion(command: Command) -> None:
         ("distributed", "cluster"),
         ("jax", "jax"),
         ("markdown_it", "area"),
+        ("coloquinte", "layout"),
         ("rich", "all"),
         ("", "all"),
     ],

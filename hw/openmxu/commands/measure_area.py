@@ -40,7 +40,7 @@ def add_area(commands: Any) -> None:
     _add_measurements(parser)
     _add_targets(parser)
     _add_own_designs(parser)
-    _add_given(parser)
+    add_given(parser, "your own designs beside ours", _EACH)
     _add_workers(parser)
     parser.add_argument("--compare", type=Path, metavar="OLD.json", help="list the changes since this area.json")
     parser.add_argument(
@@ -210,13 +210,13 @@ class _OfDesign(argparse.Action):
         namespace.designs = designs
 
 
-def _add_given(parser: argparse.ArgumentParser) -> None:
+_EACH = "each --verilog, --filelist or --amaranth begins a design; the options that follow belong to it"
+
+
+def add_given(parser: argparse.ArgumentParser, title: str, words: str) -> None:
     """Options for designs from files or from Python."""
     parser.set_defaults(designs=[])
-    group = parser.add_argument_group(
-        "your own designs beside ours",
-        "each --verilog, --filelist or --amaranth begins a design; the options that follow belong to it",
-    )
+    group = parser.add_argument_group(title, words)
 
     def add(name: str, **options: Any) -> None:
         group.add_argument(f"--{name}", action=_OfDesign, default=argparse.SUPPRESS, **options)
@@ -326,7 +326,7 @@ def _points(options: argparse.Namespace) -> "tuple[list[Point] | None, list[str]
     from openmxu.area.subject.points import beside_points
 
     chosen = _own_designs(options)
-    designs = _given(options)
+    designs = given(options)
     if not designs:
         return chosen, []
     ours = chosen or beside_points()
@@ -340,7 +340,7 @@ def _points(options: argparse.Namespace) -> "tuple[list[Point] | None, list[str]
     return [*theirs, *ours], unread
 
 
-def _given(options: argparse.Namespace) -> "list[Given]":
+def given(options: argparse.Namespace) -> "list[Given]":
     """The user's designs, checked."""
     from openmxu.area.subject.given import AUTO, Given, listed, pair
 

@@ -152,8 +152,12 @@ def requested(options: argparse.Namespace) -> "tuple[Design, dict[str, Any]]":
 
     if options.design not in EXPORTED:
         raise ValueError(f"DESIGN must be one of {', '.join(EXPORTED)}, not {options.design!r}")
-    parameters = {name: getattr(options, name) for name in _design_parameters() if getattr(options, name) is not None}
-    return EXPORTED[options.design], parameters
+    return EXPORTED[options.design], given_parameters(options)
+
+
+def given_parameters(options: argparse.Namespace) -> dict[str, Any]:
+    """The parameters that options give."""
+    return {name: getattr(options, name) for name in _design_parameters() if getattr(options, name) is not None}
 
 
 def _verilog(options: argparse.Namespace) -> None:

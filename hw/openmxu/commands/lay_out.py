@@ -1,0 +1,112 @@
+"""The command ``layout``."""
+
+import argparse
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from openmxu.cli.frame import add_command, integer, number, tell
+from openmxu.commands.measure_area import add_given, given
+from openmxu.commands.write_verilog import add_parameters, given_parameters, requested
+from openmxu.runtime.files import folder, reserve
+
+if TYPE_CHECKING:
+    from openmxu.layout.flow.steps import Source
+
+FILES = (*(f"layout.{kind}" for kind in ("gds", "def", "spef", "png")), "netlist.v")
+FILES += tuple(f"report.{kind}" for kind in ("json", "md", "html"))
+"""The files of a layout."""
+
+_TECHNOLOGY = "ihp_sg13g2"
+_VARIABLE = "OPENMXU_PDK"
+
+_MOST_ELEMENTS = 64
+"""Most processing elements of a design that is laid out."""
+
+
+def add_layout(commands: Any) -> None:
+    parser = add_command(
+        commands,
+        "layout",
+        _layout,
+        "place, route and check a design in an open process, IHP SG13G2",
+        "  openmxu layout pe --pdk IHP-Open-PDK/ihp-sg13g2 -o pe\n"
+        "  openmxu layout mxu --rows 2 --columns 2 --depth 4 --pdk IHP-Open-PDK/ihp-sg13g2 -o unit\n"
+        "  openmxu layout multiplier --operand fp16 --utilisation 0.8 --seeds 3 --checks all -o multiplier\n"
+        "  openmxu layout --verilog mac.v --top mac --period 12 -o mac",
+    )
+    parser.add_argument("design", metavar="DESIGN", nargs="?", help="a design of the catalog, see openmxu list")
+    _add_options(parser)
+    add_parameters(parser)
+    add_given(parser, "a design of your own in place of DESIGN", "the options that follow it belong to it")
+
+
+def _add_options(parser: argparse.ArgumentParser) -> None:
+    """Options for the process, the layout and its checks."""
+    files = f"folder for {', '.join(FILES)}"
+    kit = f"where the kit's files are, in folders of any names; repeatable (default: the folders in ${_VARIABLE})"
+    part = "part of the core that cells and buffers take (default: %(default)s)"
+    seeds = "place and route with seeds 1 to N; the files are those of the shortest delay (default: %(default)s)"
+    period = "also report the slack at this period of the clock"
+    checks = (
+        "minimal (the smaller deck of rules, the circuit, netlists), all (both decks) or none; default: %(default)s"
+    )
+    parser.add_argument("-o", "--output", type=Path, required=True, metavar="DIR", help=files)
+    parser.add_argument("--pdk", action="append", type=Path, default=[], metavar="FOLDER", help=kit)
+    parser.add_argument("--utilisation", type=number, default=0.7, metavar="FRACTION", help=part)
+    parser.add_argument("--seeds", type=integer, default=1, metavar="N", help=seeds)
+    parser.add_argument("--period", type=number, metavar="NS", help=period)
+    parser.add_argument("--checks", default="minimal", metavar="NAME", help=checks)
+
+
+def _layout(options: argparse.Namespace) -> int:
+    from openmxu.layout.flow.outcome import contents
+    from openmxu.layout.flow.steps import Request, find_foundry, lay_out
+
+    request = Request(options.utilisation, options.seeds, options.checks, options.period)
+    request.check()
+    roots = options.pdk or [Path(name) for name in os.environ.get(_VARIABLE, "").split(os.pathsep) if name]
+    if not roots:
+        raise ValueError(f"--pdk must name a folder with the files of IHP's SG13G2, or ${_VARIABLE} several")
+    if missing := [str(root) for root in roots if not root.exists()]:
+        raise ValueError(f"--pdk must be folders, and {missing[0]!r} is none")
+    foundry = find_foundry(_TECHNOLOGY, roots, checks=options.checks != "none")
+    files = [options.output / name for name in FILES]
+    with folder(options.output), reserve(*files) as outputs:
+        outcome = lay_out(_source(options), foundry, request, tell)
+        for file, content in zip(files, contents(outcome, foundry), strict=True):
+            outputs.write_bytes(file, content)
+    for file in files:
+        tell(f"wrote {file}")
+    if outcome.checked is None or outcome.checked.passed:
+        return 0
+    tell("checks failed; see report.md")
+    return 1
+
+
+def _source(options: argparse.Namespace) -> "Source":
+    """The design, of the catalog or the user's own."""
+    from openmxu import yosys
+    from openmxu.area.subject.given import read_given
+    from openmxu.export.verilog import to_rtlil
+    from openmxu.layout.flow.steps import Source
+
+    own, parameters = given(options), given_parameters(options)
+    if len(own) + (options.design is not None) != 1:
+        raise ValueError("layout must have one design: DESIGN, --verilog, --filelist or --amaranth")
+    if own:
+        if parameters:
+            raise ValueError(f"--{min(parameters)} applies only to designs of the catalog; --param is for your own")
+        yosys.prepare(tell)
+        points, unread = read_given(own, yosys.TIME_LIMIT, tell)
+        if unread:
+            raise ValueError(unread[0])
+        return Source(points[0].name, points[0].top, points[0].rtlil())
+    design, _ = requested(options)
+    size = {"rows": 1, "columns": 1} | design.domain | parameters
+    if size["rows"] * size["columns"] > _MOST_ELEMENTS:
+        shape = f"{size['rows']} x {size['columns']}"
+        raise ValueError(f"rows x columns must be at most {_MOST_ELEMENTS} in a layout, not {shape}")
+    component = design.build(**parameters)
+    words = [design.name, *(f"--{name} {value}" for name, value in parameters.items())]
+    return Source(" ".join(words), component.module_name, to_rtlil(component))

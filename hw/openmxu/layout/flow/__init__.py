@@ -1,0 +1,1 @@
+"""From a design to the files of its layout, and the report on it."""

