@@ -93,6 +93,18 @@ def test_inputs_are_held_while_the_clock_is_on_its_way(liberty: bytes) -> None:
     assert clock.hold > bare.hold + 0.2
 
 
+def test_paths_to_resets_are_paths(liberty: bytes) -> None:
+    """OpenSTA reports them beside the longest path to data, which is longer here, or shorter."""
+    reset = NETLIST.replace(".D(i[0]), .RESET_B(one)", ".D(i[0]), .RESET_B(o[1])")
+    assert reset != NETLIST
+    spefs = [_spef(**wires).replace("*I u4:Y O\n", "*I u4:Y O\n*I u2:RESET_B I\n") for wires in ({}, {"o[0]": 900})]
+    assert arrivals(reset, spefs[1], "case", ["clk"], liberty).arrival > _timing(liberty).arrival + 0.3
+    ends = NETLIST.replace(".Y(o[1])", ".Y(reset)").replace(".D(i[0]), .RESET_B(one)", ".D(i[0]), .RESET_B(reset)")
+    late = _spef(**{"o[1]": 2000}).replace("o[1]", "reset").replace("*P reset O", "*I u2:RESET_B I")
+    late = late.replace("u4:Y reset 1", "u4:Y u2:RESET_B 1")
+    assert arrivals(ends, late, "case", ["clk"], liberty).arrival > _timing(liberty).arrival + 0.3
+
+
 def test_a_design_without_registers_has_one_figure(liberty: bytes) -> None:
     netlist = "module case(a, y);\n  input a;\n  output y;\n  sg13g2_inv_1 u (.A(a), .Y(y));\nendmodule\n"
     spef = HEADER + "*D_NET y 100\n*CONN\n*I u:Y O\n*P y O\n*CAP\n1 u:Y 100\n*RES\n1 u:Y y 1\n*END\n"
