@@ -20,6 +20,7 @@ from openmxu_sim.studies import accuracy, roofline
 from openmxu_sim.verify.check import FAILED, HOLDS, NOT_RUN
 from openmxu_sim.verify.evidence import Evidence, faults_to_markdown, to_markdown
 from openmxu_studies import speed
+from openmxu_studies.networks import sizes
 from openmxu_studies.pretrained import answers as pretrained
 from openmxu_studies.speed.measure import ROW_ENGINE
 from openmxu_studies.training import record as training
@@ -210,6 +211,12 @@ def _pretrained() -> str:
     return pretrained.to_markdown(found) + _several(pretrained.to_markdown(terms))
 
 
+def _networks() -> str:
+    """What networks take on accelerators of several sizes."""
+    found = sizes.Networks.of_json(_read("networks.json"))
+    return _age(found.tools, "networks") + sizes.to_markdown(found)
+
+
 def _several(text: str) -> str:
     """The part of a page on several terms."""
     return "\n## Several terms\n\n" + text.replace("\n## ", "\n### ")
@@ -280,6 +287,7 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "roofline.md": lambda: roofline.to_markdown(roofline.roofline(roofline.Machine())),
     "training.md": _training,
     "pretrained.md": _pretrained,
+    "networks.md": _networks,
     "speed.md": _speed,
     "verification.md": _verification,
     "area.md": _areas,

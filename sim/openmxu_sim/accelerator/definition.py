@@ -147,7 +147,7 @@ def _multiply(command: Command, memories: Memories) -> None:
 
 
 def _products(operands: Halves, weights: Halves) -> Words:
-    """Return a tile's sums for each block of outputs; where all have the same rows, as one product, which is quicker."""
+    """Return a tile's sums for each block of outputs; of the same rows as one product, which is quicker."""
     if len(operands) == 1 or (operands != operands[0]).any():
         return np.stack(list(starmap(_product, zip(operands, weights, strict=True))))
     count, size, _ = weights.shape
