@@ -30,8 +30,8 @@ def add_layout(commands: Any) -> None:
         "layout",
         _layout,
         "place, route and check a design in an open process, IHP SG13G2",
-        "  openmxu layout pe --pdk IHP-Open-PDK/ihp-sg13g2 -o pe\n"
-        "  openmxu layout mxu --rows 2 --columns 2 --depth 4 --pdk IHP-Open-PDK/ihp-sg13g2 -o unit\n"
+        "  openmxu layout pe --pdk flow/platforms/ihp-sg13g2 -o pe\n"
+        "  openmxu layout mxu --rows 2 --columns 2 --depth 4 --pdk flow/platforms/ihp-sg13g2 -o unit\n"
         "  openmxu layout multiplier --operand fp16 --utilisation 0.8 --seeds 3 --checks all -o multiplier\n"
         "  openmxu layout --verilog mac.v --top mac --period 12 -o mac",
     )

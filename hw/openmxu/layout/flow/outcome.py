@@ -96,7 +96,7 @@ def to_markdown(record: Mapping[str, Any]) -> str:
 
 
 def _words(name: str) -> str:
-    return name.replace("_", " ").replace("um2", "µm²").replace("um", "µm")
+    return name.replace("_", " ").replace("um2", "µm²").replace("um", "µm").replace("pf", "pF")
 
 
 def _shown(value: str | float | None) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 import gdstk
 import pytest
 
-from openmxu.layout.check.decks import check_circuit
+from openmxu.layout.check.decks import check_circuit, check_rules
 from openmxu.layout.check.netlists import differences, to_spice
 from openmxu.layout.flow import steps
 from openmxu.layout.flow.steps import Foundry, Outcome, Request, Source, lay_out
@@ -91,16 +91,36 @@ def _cut_trunk(top: gdstk.Cell, outcome: Outcome, technology: Technology) -> Non
 Damage = Callable[[gdstk.Cell, Outcome, Technology], None]
 
 
+def _damaged(outcome: Outcome, foundry: Foundry, folder: Path, damage: Damage) -> Path:
+    """The masks with a damage."""
+    (folder / "sound.gds").write_bytes(outcome.masks)
+    library = gdstk.read_gds(folder / "sound.gds")
+    [top] = library.top_level()
+    damage(top, outcome, foundry.technology)
+    library.write_gds(folder / "damaged.gds")
+    return folder / "damaged.gds"
+
+
 @pytest.mark.parametrize("damage", [_lose_via, _short, _move_cell, _cut_trunk])
 def test_damaged_masks_are_seen(
     outcome: Outcome, foundry: Foundry, pdk: Mapping[str, Path], tmp_path: Path, damage: Damage
 ) -> None:
-    (tmp_path / "sound.gds").write_bytes(outcome.masks)
-    library = gdstk.read_gds(tmp_path / "sound.gds")
-    [top] = library.top_level()
-    damage(top, outcome, foundry.technology)
-    library.write_gds(tmp_path / "damaged.gds")
-    assert _found(outcome, foundry, pdk, tmp_path / "damaged.gds") != []
+    assert _found(outcome, foundry, pdk, _damaged(outcome, foundry, tmp_path, damage)) != []
+
+
+def _crowd(top: gdstk.Cell, outcome: Outcome, technology: Technology) -> None:
+    """A shape of metal 3 at 100 nm from a wire."""
+    wire = next(wire for route in outcome.best.routes.values() for wire in route.wires if wire.level == 1)
+    left, _, right, up = (side / 1000 for side in technology.wire(*wire))
+    top.add(gdstk.rectangle((left, up + 0.1), (right, up + 0.2), layer=30))
+
+
+@pytest.mark.parametrize(("damage", "rule"), [(_crowd, "M3.b"), (_move_cell, "Cnt.b")])
+def test_broken_rules_are_counted(
+    outcome: Outcome, foundry: Foundry, pdk: Mapping[str, Path], tmp_path: Path, damage: Damage, rule: str
+) -> None:
+    masks = _damaged(outcome, foundry, tmp_path, damage)
+    assert rule in check_rules(masks, outcome.best.placed.name, pdk["minimal"]).counts
 
 
 def _exchange(placed: Placed) -> Placed:

@@ -15,7 +15,7 @@ from openmxu.layout.route.routing import Route, Via, Wire
 
 _INSTANCES = tuple(
     Instance(name, f"sg13g2_{master}", 0, 0, mirrored=False)
-    for name, master in (("u0", "inv_1"), ("t1", "buf_4"), ("f0", "fill_1"))
+    for name, master in (("u0", "inv_1"), ("t1", "buf_4"), ("t2", "buf_8"), ("f0", "fill_1"))
 )
 _PLACED = Placed("case", 10_000, 7_560, _INSTANCES, (), {"n": ()})
 _ROUTES = {"n": Route([Wire(0, 0, 0, 2_000_000), Wire(3, 0, 0, 500_000)], [Via(0, 0, 0)])}
@@ -35,9 +35,9 @@ def _outcome(period: float | None = None) -> Outcome:
 
 def test_figures(foundry: Foundry) -> None:
     record = to_record(_outcome(3.0), foundry)
-    area = sum(foundry.cells[f"sg13g2_{cell}"].width * 3.78e-3 for cell in ("inv_1", "buf_4"))
+    area = sum(foundry.cells[f"sg13g2_{cell}"].width * 3.78e-3 for cell in ("inv_1", "buf_4", "buf_8"))
     assert json.loads(json.dumps(record)) == record
-    assert (record["cells"], record["buffers"], record["seed"], record["core_um2"]) == (2, 1, 2, 75.6)
+    assert (record["cells"], record["buffers"], record["seed"], record["core_um2"]) == (3, 2, 2, 75.6)
     assert record["cells_um2"] == pytest.approx(area, abs=0.06)
     assert record["seeds"][1] == {
         "seed": 2,
