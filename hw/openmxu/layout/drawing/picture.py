@@ -38,7 +38,7 @@ def draw_picture(
     for axes in (left, right):
         axes.set(xlim=(0, placed.width / 1000), ylim=(0, placed.height / 1000), aspect="equal", xlabel="µm")
     buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", metadata={"Software": None})
+    figure.savefig(buffer, format="png", bbox_inches="tight", metadata={"Software": None})
     return buffer.getvalue()
 
 
