@@ -41,7 +41,7 @@ class Code:
         for memory in memories:
             if memory.width > LIMB:
                 raise NetlistError(f"memory {memory.name} must have words of at most {LIMB} bits, not {memory.width}")
-            narrow = 16 if memory.width <= 16 else LIMB
+            narrow = 16 if 1 < memory.width <= 16 else LIMB  # a bit is all ones
             state.append(f"uint{narrow}_t {self._memories[memory.name]}[{memory.depth}][{copies}];")
         self._text = [
             _structure(f"{name}_state", state or ["char nothing;"]),

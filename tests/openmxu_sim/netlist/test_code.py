@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from amaranth.back import rtlil
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
+from amaranth.lib.memory import Memory
 
 from openmxu_sim.netlist.circuit import Circuit
 from openmxu_sim.netlist.code import Code
@@ -187,3 +188,30 @@ void run(const uint32_t *in, uint32_t *out, uint32_t *taps, int count) {{
     assert (found[cycles:] == given[:-cycles]).all()
     assert not found[:cycles].any()
     assert taps.tolist() == [0, *(word >> width - 1 for word in words[:-1])] if tapped else not taps.any()
+
+
+@pytest.mark.parametrize("width", [1, 2, 16, 17, 32])
+def test_words_of_a_memory(width: int) -> None:
+    """All of a word comes back, and one of one bit is all ones, as it masks others."""
+    m, i, o = Module(), Signal(width, name="i"), Signal(32, name="o")
+    m.submodules.memory = memory = Memory(shape=width, depth=4, init=[])
+    write, read = memory.write_port(), memory.read_port()
+    m.d.comb += [write.data.eq(i), write.en.eq(1)]
+    m.d.comb += o.eq(Mux(read.data[0], 0xFFFFFFFF, read.data))
+    text = rtlil.convert(m, name="form", ports=[i, o], emit_src=False)
+    code = Code(Circuit(text, "form"), "form", lanes=False)
+    code.function("step", ["o"], clock=True)
+    library = compile_c(
+        f"""#include <stdint.h>
+{code.text()}
+uint32_t run(uint32_t word) {{
+  struct form_state state = {{ 0 }};
+  struct form_in i = {{ {{ word }} }};
+  struct form_out o;
+  for (int n = 0; n < 3; n++) form_step(&state, &i, &o);
+  return o.o[0];
+}}"""
+    )
+    library.run.restype, library.run.argtypes = ctypes.c_uint32, [ctypes.c_uint32]
+    for word in (0, 1, (1 << width) - 1, (1 << width) - 2):
+        assert library.run(0xFFFFFFFF if (width, word) == (1, 1) else word) == (0xFFFFFFFF if word & 1 else word)

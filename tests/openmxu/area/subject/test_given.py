@@ -19,7 +19,7 @@ from openmxu.area.subject.given import Given, _first, listed, read_given
 from openmxu.area.subject.peers import Ours, PeerPoint, read_own
 from openmxu.arith import SignificandProduct
 from openmxu.cli.frame import main
-from openmxu.commands.measure_area import _add_given
+from openmxu.commands.measure_area import add_given
 from openmxu.export.verilog import to_rtlil, to_verilog
 
 from ..conftest import Refused
@@ -340,7 +340,7 @@ def test_a_design_of_nothing_but_a_memory() -> None:
 def test_options_belong_to_designs() -> None:
     """Each beginning begins a new one; what follows is of it alone."""
     parser = argparse.ArgumentParser()
-    _add_given(parser)
+    add_given(parser, "designs", "words")
     words = "--verilog a.v b.v --top t --param N=1 --param M=2 --verilog c.v --filelist l.f --top u --filelist m.f"
     assert parser.parse_args(words.split()).designs == [
         {"verilog": [Path("a.v"), Path("b.v")], "top": "t", "param": ["N=1", "M=2"]},
