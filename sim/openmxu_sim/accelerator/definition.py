@@ -137,7 +137,7 @@ def _multiply(command: Command, memories: Memories) -> None:
     for index in range(operands.shape[1]):
         rows = weights[:, head + size * index :][:, :size][:, ::-1]
         product = _products(operands[:, index], rows)
-        sums = product if sums is None else golden.add(*np.broadcast_arrays(sums, product))
+        sums = product if sums is None else golden.add(np.broadcast_to(sums, product.shape), product)
     assert sums is not None
     if values["emit"]:
         results = activated(golden.convert(sums).astype(np.uint16), values)
