@@ -44,7 +44,6 @@ def add_layout(commands: Any) -> None:
 def _add_options(parser: argparse.ArgumentParser) -> None:
     """Options for the process, the layout and its checks."""
     files = f"folder for {', '.join(FILES)}"
-    kit = f"where the kit's files are, in folders of any names; repeatable (default: the folders in ${_VARIABLE})"
     part = "part of the core that cells and buffers take (default: %(default)s)"
     seeds = "place and route with seeds 1 to N; the files are those of the shortest delay (default: %(default)s)"
     period = "also report the slack at this period of the clock"
@@ -52,11 +51,27 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
         "minimal (the smaller deck of rules, the circuit, netlists), all (both decks) or none; default: %(default)s"
     )
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="DIR", help=files)
-    parser.add_argument("--pdk", action="append", type=Path, default=[], metavar="FOLDER", help=kit)
+    add_pdk(parser)
     parser.add_argument("--utilisation", type=number, default=0.7, metavar="FRACTION", help=part)
     parser.add_argument("--seeds", type=integer, default=1, metavar="N", help=seeds)
     parser.add_argument("--period", type=number, metavar="NS", help=period)
     parser.add_argument("--checks", default="minimal", metavar="NAME", help=checks)
+
+
+def add_pdk(parser: argparse.ArgumentParser) -> None:
+    """The option ``--pdk``, which :func:`pdk_folders` reads."""
+    kit = f"where the kit's files are, in folders of any names; repeatable (default: the folders in ${_VARIABLE})"
+    parser.add_argument("--pdk", action="append", type=Path, default=[], metavar="FOLDER", help=kit)
+
+
+def pdk_folders(options: argparse.Namespace) -> list[Path]:
+    """The folders with the files of a process."""
+    roots = options.pdk or [Path(name) for name in os.environ.get(_VARIABLE, "").split(os.pathsep) if name]
+    if not roots:
+        raise ValueError(f"--pdk must name a folder with the files of IHP's SG13G2, or ${_VARIABLE} several")
+    if missing := [str(root) for root in roots if not root.exists()]:
+        raise ValueError(f"--pdk must be folders, and {missing[0]!r} is none")
+    return list(roots)
 
 
 def _layout(options: argparse.Namespace) -> int:
@@ -65,12 +80,7 @@ def _layout(options: argparse.Namespace) -> int:
 
     request = Request(options.utilisation, options.seeds, options.checks, options.period)
     request.check()
-    roots = options.pdk or [Path(name) for name in os.environ.get(_VARIABLE, "").split(os.pathsep) if name]
-    if not roots:
-        raise ValueError(f"--pdk must name a folder with the files of IHP's SG13G2, or ${_VARIABLE} several")
-    if missing := [str(root) for root in roots if not root.exists()]:
-        raise ValueError(f"--pdk must be folders, and {missing[0]!r} is none")
-    foundry = find_foundry(_TECHNOLOGY, roots, checks=options.checks != "none")
+    foundry = find_foundry(_TECHNOLOGY, pdk_folders(options), checks=options.checks != "none")
     files = [options.output / name for name in FILES]
     with folder(options.output), reserve(*files) as outputs:
         outcome = lay_out(_source(options), foundry, request, tell)

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from openmxu.cli.frame import add_command, bar, integer, number, print_markdown, subcommands, tell
+from openmxu.commands.lay_out import add_pdk, pdk_folders
 from openmxu.runtime.extras import study
 from openmxu.runtime.files import reserve
 
@@ -98,7 +99,8 @@ def add_study(commands: Any) -> None:
         "  openmxu study training --plot training.svg\n"
         "  openmxu study training --full --cluster tcp://host:8786 --json training.json\n"
         "  openmxu study pretrained --full\n"
-        "  openmxu study networks",
+        "  openmxu study networks\n"
+        "  openmxu study layouts --pdk flow/platforms/ihp-sg13g2",
     )
     studies = subcommands(parser, required=True)
     training = add_command(
@@ -138,6 +140,13 @@ def _add_networks(studies: Any) -> None:
     )
     _add_record(networks, "ResNet-50 and others, up to 128x128, half an hour (default: ResNet-20, one minute)")
     networks.add_argument("--cluster", metavar="ADDRESS", help="run on the workers of a Dask scheduler")
+    layouts = add_command(
+        studies, "layouts", _run_layouts, "lay out elements of several formats, and compare what they cost with wires"
+    )
+    add_pdk(layouts)
+    layouts.add_argument("--peers", type=Path, metavar="FOLDER", help="others' elements, too, as of openmxu area")
+    layouts.add_argument("--only", action="append", default=[], metavar="NAME", help="this design alone; repeatable")
+    layouts.add_argument("--json", type=Path, metavar="FILE", help="write the figures")
 
 
 def _add_record(parser: argparse.ArgumentParser, full: str) -> None:
@@ -190,3 +199,11 @@ def _run_networks(options: argparse.Namespace) -> None:
             result = runs.networks(full=options.full, cluster=options.cluster, progress=progress)
         outputs.write_text(options.json, result.to_json())
         print_markdown(sizes.to_markdown(result))
+
+
+def _run_layouts(options: argparse.Namespace) -> None:
+    laying, formats = (study(f"layouts.{name}", "study layouts") for name in ("laying", "formats"))
+    with reserve(options.json) as outputs:
+        result = laying.layouts(pdk_folders(options), options.peers, options.only, tell)
+        outputs.write_text(options.json, result.to_json())
+        print_markdown(formats.to_markdown(result))

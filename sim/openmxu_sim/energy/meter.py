@@ -13,10 +13,11 @@ from pathlib import Path
 import numpy as np
 
 from openmxu import yosys
-from openmxu.area.run.energy import LAYER, RANDOM, Energy
+from openmxu.area.run.energy import LAYER, NORMAL, RANDOM, Energy
 from openmxu.area.run.job import NETLIST, pack, unpack
 from openmxu.area.run.measure import Result
 from openmxu.area.run.schedule import Left, Workers
+from openmxu.area.subject.points import Point
 from openmxu.runtime import cache, process
 from openmxu.runtime.native import CompilationError, CompilerNotFoundError, find_compiler
 from openmxu_sim.energy.cells import NoPowerError, read_cells
@@ -79,6 +80,16 @@ def measure(
 def measure_one(result: Result, operands: str, limit: float = yosys.TIME_LIMIT, layer: Layer | None = None) -> Energy:
     """Return the energy of a result, or the reason why there is none."""
     return _one(result, operands, lambda: Player(netlist_of(result, limit)), layer)
+
+
+def mean_energy(netlist: TimedNetlist, point: Point, operands: str = NORMAL) -> float:
+    """Return the energy of a cycle of a part in pJ; each output is compared with the golden model's."""
+    player = Player(netlist)
+    runs = [
+        _played(player, workload(point, operands, stretches=STRETCHES, seed=seed), "the golden model's")
+        for seed in range(SEEDS)
+    ]
+    return float(np.mean([sum(run[:3]) for run in runs]))
 
 
 def _one(result: Result, operands: str, player: Callable[[], Player], layer: Layer | None) -> Energy:
