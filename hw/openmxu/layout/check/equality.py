@@ -8,8 +8,10 @@
     └──────────── registers ◀────┘
 
 No register needs a value to begin with: the netlist has none, and all that is shown is that both do the same with it.
+A register that the netlist lacks, or has joined with another one, is proven to stay 0, or equal, once all of these are.
 """
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from openmxu import yosys
@@ -62,19 +64,24 @@ def joined(described: Netlist, mapped: Netlist) -> Netlist:
     same |= {bit: bits[port] for port, [bit] in mapped.inputs.items()}
     same |= {bit: bits[name] for bit, name in bit_names(mapped.nets) if bit in states and bits.get(name) in registers}
     paired = {same[bit] for bit in states if bit in same}
-    only = [name for name, bit in bits.items() if bit in registers and bit not in paired]
-    only += [name for bit, name in bit_names(mapped.nets) if bit in states and bit not in same]
-    if only:
-        raise UnlikeError(f"{len(only)} registers are only in the design or only in the netlist, first {only[0]}")
+    if only := {bit: name for bit, name in [*bit_names(mapped.nets)][::-1] if bit in states and bit not in same}:
+        raise UnlikeError(f"{len(only)} registers are only in the netlist, first {next(iter(only.values()))}")
+    joined_with = {bits[name]: same[bit] for bit, name in bit_names(mapped.nets) if bit in states and name in bits}
+    absent = {bit: joined_with.get(bit, "0") for bit in registers if bit not in paired}
 
     def ours(bit: Bit) -> Bit:
         return same.get(bit, f"mapped{bit}")
 
-    cells = [cell for cell in described.cells if cell.type != _REGISTER]
+    def theirs(bit: Bit) -> Bit:
+        return absent.get(bit, bit)
+
+    def next_value(bit: Bit) -> Bit:
+        return theirs(registers[bit].connections["D"][0]) if bit in registers else bit
+
+    cells = [_connected(cell, theirs) for cell in described.cells if cell.type != _REGISTER]
     for cell in mapped.cells:
         if cell.type != _REGISTER:
-            connections = {port: (ours(bit),) for port, [bit] in cell.connections.items()}
-            cells.append(replace(cell, connections=connections))
+            cells.append(_connected(cell, ours))
     cells.append(_gate("$_NOT_", "other", A=_SWITCH))
 
     def chosen(name: str, first: Bit, second: Bit) -> Bit:
@@ -86,14 +93,21 @@ def joined(described: Netlist, mapped: Netlist) -> Netlist:
     for bit, second in states.items():
         first = registers[same[bit]]
         clocks = {"C": (chosen(f"clock_{bit}", first.connections["C"][0], ours(second.connections["C"][0])),)}
-        value = {"D": (chosen(f"next_{bit}", first.connections["D"][0], ours(second.connections["D"][0])),)}
+        value = {"D": (chosen(f"next_{bit}", next_value(same[bit]), ours(second.connections["D"][0])),)}
         cells.append(replace(first, connections={**first.connections, **clocks, **value}))
-    outputs = {name: (chosen(name, bits[name], ours(bit)),) for name, [bit] in mapped.outputs.items()}
+    outputs = {name: (chosen(name, theirs(bits[name]), ours(bit)),) for name, [bit] in mapped.outputs.items()}
+    for bit, kept in absent.items():
+        outputs[f"absent_{bit}"] = (chosen(f"absent_{bit}", next_value(bit), next_value(kept)),)
     return Netlist(described.name, {**described.inputs, _SWITCH: (_SWITCH,)}, outputs, tuple(cells), {}, {})
 
 
 def _registers(netlist: Netlist) -> dict[Bit, Cell]:
     return {cell.connections["Q"][0]: cell for cell in netlist.cells if cell.type == _REGISTER}
+
+
+def _connected(cell: Cell, named: Callable[[Bit], Bit]) -> Cell:
+    """A cell with other names for its bits."""
+    return replace(cell, connections={port: (named(bit),) for port, [bit] in cell.connections.items()})
 
 
 def _gate(kind: str, output: Bit, **inputs: Bit) -> Cell:
