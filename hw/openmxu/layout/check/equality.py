@@ -60,14 +60,7 @@ def joined(described: Netlist, mapped: Netlist) -> Netlist:
     """One netlist of both, with an input ``switch`` that chooses one; the mapped one has a port for each bit."""
     registers, states = _registers(described), _registers(mapped)
     bits = {name: bit for bit, name in bit_names(described.nets)}
-    same: dict[Bit, Bit] = {bit: bit for bit in ("0", "1", "x")}
-    same |= {bit: bits[port] for port, [bit] in mapped.inputs.items()}
-    same |= {bit: bits[name] for bit, name in bit_names(mapped.nets) if bit in states and bits.get(name) in registers}
-    paired = {same[bit] for bit in states if bit in same}
-    if only := {bit: name for bit, name in [*bit_names(mapped.nets)][::-1] if bit in states and bit not in same}:
-        raise UnlikeError(f"{len(only)} registers are only in the netlist, first {next(iter(only.values()))}")
-    joined_with = {bits[name]: same[bit] for bit, name in bit_names(mapped.nets) if bit in states and name in bits}
-    absent = {bit: joined_with.get(bit, "0") for bit in registers if bit not in paired}
+    same, absent = _paired(described, mapped)
 
     def ours(bit: Bit) -> Bit:
         return same.get(bit, f"mapped{bit}")
@@ -99,6 +92,21 @@ def joined(described: Netlist, mapped: Netlist) -> Netlist:
     for bit, kept in absent.items():
         outputs[f"absent_{bit}"] = (chosen(f"absent_{bit}", next_value(bit), next_value(kept)),)
     return Netlist(described.name, {**described.inputs, _SWITCH: (_SWITCH,)}, outputs, tuple(cells), {}, {})
+
+
+def _paired(described: Netlist, mapped: Netlist) -> tuple[dict[Bit, Bit], dict[Bit, Bit]]:
+    """The described bit of each input and register that is mapped; what stands for each register that is not."""
+    registers, states = _registers(described), _registers(mapped)
+    bits = {name: bit for bit, name in bit_names(described.nets)}
+    named = [(bit, name) for bit, name in bit_names(mapped.nets) if bit in states]
+    same: dict[Bit, Bit] = {bit: bit for bit in ("0", "1", "x")}
+    same |= {bit: bits[port] for port, [bit] in mapped.inputs.items()}
+    same |= {bit: bits[name] for bit, name in named if bits.get(name) in registers}
+    if only := {bit: name for bit, name in reversed(named) if bit not in same}:
+        raise UnlikeError(f"{len(only)} registers are only in the netlist, first {next(iter(only.values()))}")
+    paired = {same[bit] for bit in states}
+    alike = {bits[name]: same[bit] for bit, name in named if name in bits}
+    return same, {bit: alike.get(bit, "0") for bit in registers if bit not in paired}
 
 
 def _registers(netlist: Netlist) -> dict[Bit, Cell]:
