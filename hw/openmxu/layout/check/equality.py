@@ -21,6 +21,32 @@ from openmxu.yosys.equivalence import is_equivalent
 from openmxu.yosys.netlist import Bit, Cell, Netlist, read_netlist
 
 _GATES = """\
+read_verilog <<verilog
+(* techmap_celltype = "$mul" *)
+module product (A, B, Y);
+  parameter A_SIGNED = 0;
+  parameter B_SIGNED = 0;
+  parameter A_WIDTH = 1;
+  parameter B_WIDTH = 1;
+  parameter Y_WIDTH = 1;
+  input [A_WIDTH-1:0] A;
+  input [B_WIDTH-1:0] B;
+  output [Y_WIDTH-1:0] Y;
+  localparam _TECHMAP_FAIL_ = A_SIGNED || B_SIGNED;
+  wire [Y_WIDTH*(B_WIDTH+1)-1:0] sums;
+  assign sums[Y_WIDTH-1:0] = 0;
+  genvar i;
+  generate
+    for (i = 0; i < B_WIDTH; i = i + 1) begin : row
+      wire [Y_WIDTH-1:0] partial = A & {A_WIDTH{B[i]}};
+      assign sums[Y_WIDTH*(i+1) +: Y_WIDTH] = sums[Y_WIDTH*i +: Y_WIDTH] + (partial << i);
+    end
+  endgenerate
+  assign Y = sums[Y_WIDTH*B_WIDTH +: Y_WIDTH];
+endmodule
+verilog
+design -stash product
+READ
 hierarchy -top TOP
 proc
 flatten
@@ -28,6 +54,7 @@ opt -full
 memory_map
 setattr -unset init w:*
 opt -full
+techmap -map %product t:$mul
 techmap
 opt_expr
 opt_dff -nodffe -nosdff
@@ -38,7 +65,8 @@ abc -g AND
 opt_clean
 write_json /job/result
 """
-"""Registers that hold the same are joined, here as by the recipe."""
+"""Registers that hold the same are joined, and products are sums of rows, here as by the recipe: the solver finds no end
+with multipliers of 11 bits that are built in two ways."""
 
 _REGISTER, _SWITCH = "$_DFF_P_", "switch"
 
@@ -50,8 +78,8 @@ class UnlikeError(ValueError):
 def is_equal(rtlil: str, mapped: Mapped, library: Library) -> bool:
     """Whether a netlist of cells is proven to do what RTLIL describes."""
     steps = _GATES.replace("TOP", mapped.name)
-    described = yosys.produce(f"read_rtlil /job/design.il\n{steps}", rtlil)
-    cells = f"read_verilog /job/design.il\nread_liberty -ignore_miss_func /lib/cells.lib\n{steps}"
+    described = yosys.produce(steps.replace("READ", "read_rtlil /job/design.il"), rtlil)
+    cells = steps.replace("READ", "read_verilog /job/design.il\nread_liberty -ignore_miss_func /lib/cells.lib")
     gates = yosys.produce(cells, to_verilog(mapped), libraries={"cells.lib": library.text})
     return is_equivalent(joined(*(read_netlist(text, mapped.name) for text in (described, gates))), _SWITCH)
 

@@ -91,6 +91,6 @@ def read_mapped(text: str, top: str, kit: Kit) -> Mapped:
 def bit_names(buses: Mapping[str, Sequence[Bit]]) -> Iterator[tuple[Bit, str]]:
     """Each bit of named nets with its name; those that Yosys has named are left out."""
     for name, bits in buses.items():
-        if "$" not in name:
+        if not name.startswith(("$", "\\")):
             for index, bit in enumerate(bits):
                 yield bit, f"{name}[{index}]" if len(bits) > 1 else name

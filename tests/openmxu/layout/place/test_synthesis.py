@@ -105,7 +105,7 @@ def test_netlist_without_a_register_of_its_design_is_not_proven(
 
 
 class _Idle(wiring.Component):
-    """Registers of which one stays 0; two others are alike because of it."""
+    """Registers of one name, of which one stays 0; two others are alike because of it."""
 
     a: In(2)
     o: Out(2)
@@ -116,7 +116,7 @@ class _Idle(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        idle, first, second = Signal(), Signal(), Signal()
+        idle, first, second = (Signal(name="idle") for _ in range(3))
         m.d.sync += [
             idle.eq(0 if self._quiet else self.a.all()),
             first.eq(self.a[0]),
