@@ -7,14 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from openmxu import yosys
-from openmxu.area.chapters.cores import PLACED, to_drawing
 from openmxu.area.finding.findings import Entry, Report, Term
 from openmxu.area.pages.export import to_csv, to_json
 from openmxu.area.pages.markdown import to_markdown, to_summary
 from openmxu.area.run.choice import TIME_LIMIT, check_options, choose
 from openmxu.area.run.energy import Energy, find_meter, is_metered, planned
 from openmxu.area.run.measure import Result
-from openmxu.area.run.placing import PACKAGES, Tools, core_points, find_tools, place_all
 from openmxu.area.run.schedule import Workers, measure_all, workers
 from openmxu.area.subject.ablation import ablation_points
 from openmxu.area.subject.designs import Part, is_measured, parts, whole
@@ -44,7 +42,6 @@ FILES = (
     "costs.svg",
     "clock.svg",
     "energy.svg",
-    PLACED,
     "summary.md",
     "report.md",
     "report.html",
@@ -72,7 +69,6 @@ def report(
     energy: bool = False,
     layer: Path | None = None,
     orders: int | None = None,
-    placed: bool = False,
     progress: Callable[[str], None] | None = None,
 ) -> Report:
     """Measure areas and write ``report.html``, ``report.md``, ``summary.md``, ``area.json``, ``area.csv`` and plots.
@@ -111,9 +107,6 @@ def report(
     orders
         Number of other orders in which ABC maps ``points``, or else the designs behind statements about formats, to see
         how far areas on gates move; by default :data:`ORDERS` in full reports, else none.
-    placed
-        Also place and route the cores that compare formats, see :mod:`openmxu.area.run.placing`; full reports on all
-        targets do so anyway where its tools are installed.
     progress
         Called with one line of progress.
 
@@ -135,8 +128,6 @@ def report(
     to_images, to_html = _find("plot", "to_images"), _find("html", "to_html")
     energy = energy or layer is not None
     meter = _find_meter(chosen, layer, required=energy) if energy or extent == "full" else None
-    is_whole = extent == "full" and targets is None and points is None
-    tools = _find_tools(notes, required=placed) if placed or is_whole else None
     designs = list(CATALOG.values()) if points is None and extent != "quick" else []
     every = points is not None
     plan = _plan(chosen, points or once([*_points(extent), *(energy_points() if energy else [])]), every=every)
@@ -148,11 +139,11 @@ def report(
         for note in notes:  # only now: a mistake is reported alone
             tell(note)
         areas = replace(
-            _measured(plan, designs, where, tell, tool=tool, meter=meter, tools=tools),
+            _measured(plan, designs, where, tell, tool=tool, meter=meter),
             made_by=provenance()["OpenMXU"],
             layer=layer.name if layer else "",
         )
-        contents = _contents(areas, {**to_images(areas), **to_drawing(areas)}, to_html)
+        contents = _contents(areas, to_images(areas), to_html)
         files = [output / name for name in FILES if name in contents]
         for path in files:
             outputs.write_bytes(path, contents[path.name])
@@ -167,9 +158,8 @@ def _measured(
     *,
     tool: str,
     meter: _Measure | None,
-    tools: Tools | None,
 ) -> Report:
-    """Areas and delays, those of the catalog's designs, energies, and cores."""
+    """Areas and delays, those of the catalog's designs, and energies."""
     targets = list(dict.fromkeys(target for target, _ in plan))
     sizes = (
         f"{len(group)} {noun}{'s' * (len(group) != 1)}" for group, noun in ((plan, "measurement"), (targets, "target"))
@@ -188,8 +178,6 @@ def _measured(
         catalog,
         energies=meter(results, where, tell) if meter else [],
         reordered=[result for result in measured if result.point.order],
-        cores=place_all(core_points(), tools, where, tell) if tools else [],
-        placed_by=tools.version if tools else "",
     )
 
 
@@ -236,16 +224,6 @@ def _find_meter(targets: Sequence[Target], layer: Path | None, *, required: bool
         return meter(plan, where, tell, layer)
 
     return measure
-
-
-def _find_tools(notes: list[str], *, required: bool) -> Tools | None:
-    """The tools that place and route; adds a note where a full report goes without them."""
-    tools = find_tools()
-    if tools is None and required:
-        raise OSError(f"--placed needs {PACKAGES}, packages of Debian, and not all are installed")
-    if tools is None:
-        notes.append(f"nothing is placed: that needs {PACKAGES}, packages of Debian")
-    return tools
 
 
 def _contents(areas: Report, images: Mapping[str, bytes], to_html: Callable[..., str]) -> dict[str, bytes]:

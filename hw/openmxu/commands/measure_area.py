@@ -94,12 +94,6 @@ def _add_measurements(parser: argparse.ArgumentParser) -> None:
         "weights (a column for each output)",
     )
     parser.add_argument(
-        "--placed",
-        action="store_true",
-        help="also place and route multipliers, adders and processing elements with Debian's qflow, graywolf and "
-        "qrouter; included in --full if these are installed",
-    )
-    parser.add_argument(
         "--orders",
         type=integer,
         metavar="N",
@@ -293,7 +287,6 @@ def _area(options: argparse.Namespace) -> int:
         energy=options.energy,
         layer=options.layer,
         orders=options.orders,
-        placed=options.placed,
         progress=tell,
     )
     print_drawn(to_table(areas), soft_wrap=True)
@@ -311,12 +304,9 @@ def _area_outcome(areas: "Report", unread: "list[str]") -> int:
     missing = {energy.error: energy for energy in areas.energies if energy.error}
     for energy in missing.values():
         tell(f"no energy of {energy.result.point.name} on {energy.result.target.label}: {energy.error}")
-    cores = [core for core in areas.cores if core.error]
-    for core in cores:
-        tell(f"not placed: {core.result.point.name}: {core.error}")
     if unread or (missing and all(energy.error for energy in areas.energies)):
         return 2
-    return 1 if areas.failed or missing or cores else 0
+    return 1 if areas.failed or missing else 0
 
 
 def _points(options: argparse.Namespace) -> "tuple[list[Point] | None, list[str]]":
@@ -386,7 +376,6 @@ def _peers(options: argparse.Namespace) -> int:
         "orders",
         "layer",
         "energy",
-        "placed",
     ):
         if getattr(options, name) not in (None, [], False):
             raise ValueError(f"--{name} applies only to reports of our own designs, not to --peers")

@@ -13,7 +13,7 @@ from types import ModuleType
 _ROOMS = {
     "openmxu.arith.datapath": "pipeline product round shift sum unpack",
     "openmxu.area.finding": "comparison elements findings fronts units",
-    "openmxu.area.run": "energy job layout measure placing schedule",
+    "openmxu.area.run": "energy job measure schedule",
     "openmxu.area.subject": "ablation designs given peers points",
     "openmxu.area.target": "doubts gates liberty libraries targets timing",
     "openmxu.cli": "supervisor",
@@ -45,7 +45,6 @@ MOVED = {
     "openmxu.area.pages.marked": "openmxu.pages.tables",
     "openmxu.area.pages.own": "openmxu.area.chapters.own",
     "openmxu.area.pages.peers": "openmxu.area.chapters.peer_tables",
-    "openmxu.area.pages.placed": "openmxu.area.chapters.cores",
     "openmxu.area.pages.shell": "openmxu.pages.document",
     "openmxu.cluster": "openmxu.area.run.cluster",
     "openmxu.posix": "openmxu.runtime.locks",

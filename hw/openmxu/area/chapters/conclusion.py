@@ -19,18 +19,14 @@ _SQUARE = 0.2
 
 _NOT_MEASURED = (
     "Not measured: wires, clock trees, memories and leakage; areas, delays and energies are those of mapped cells "
-    "before placing."
-)
-_ALSO_PLACED = _NOT_MEASURED.replace("wires, clock", "delays and energies of wires, clock").removesuffix(".") + (
-    ", except where marked as placed."
+    "before placing. `openmxu study layouts` measures elements with wires and clock trees."
 )
 
 
 def conclusion(report: Report) -> list[str]:
     """Five sentences; fewer, or none, if less was measured. They do not repeat tables."""
     sentences = [*_scope(report), *_inside(report)]
-    last = _ALSO_PLACED if report.cores else _NOT_MEASURED
-    return [*sentences, *([last] if sentences else []), *_failures(report)]
+    return [*sentences, *([_NOT_MEASURED] if sentences else []), *_failures(report)]
 
 
 def overview(report: Report) -> tuple[list[str], list[list[str]]]:

@@ -22,8 +22,6 @@ from openmxu.spec.formats import FORMATS
 
 CLAIM = "Google's claim, of a multiplier"
 
-WIRES = f"{PROCESSING_ELEMENT} with wires, at the same clock"
-
 _BASE = "bf16"
 
 _AREA = f"area, {PROCESSING_ELEMENT}"
@@ -71,7 +69,6 @@ def quantities(report: Report) -> list[Measured]:
         _delays(report),
         _energies(report),
         _at_a_clock(_SAME_ENERGY, "pJ", 1, _sound(report, report.energy_fronts)),
-        *(_cores(report, part) for part in (MULTIPLIER, PROCESSING_ELEMENT)),
     ]
     return [quantity for quantity in measured if quantity.ratios]
 
@@ -97,16 +94,13 @@ def panels(report: Report) -> list[str]:
 
 
 def headline(report: Report) -> tuple[list[str], list[list[str]]]:
-    """Headings and rows of the first table: costs of multiplier and processing element, and what was not measured."""
+    """Headings and rows of the first table: costs of multiplier and processing element."""
     measured = quantities(report)
     if _is_long(measured):
         by_words = {quantity.words: quantity for quantity in measured}
         first = [next((by_words[words] for words in row if words in by_words), None) for row in _OPENING]
         measured = [quantity for quantity in first if quantity]
-    headings, rows = _table(measured)
-    if any(PROCESSING_ELEMENT in quantity.words for quantity in measured):
-        rows.append([WIRES, *("not measured" if name in CLAIMS else "" for name in headings[1:])])
-    return headings, rows
+    return _table(measured)
 
 
 def everything(report: Report) -> tuple[list[str], list[list[str]]]:
@@ -176,14 +170,6 @@ def _energies(report: Report) -> Measured:
     for figures in by_library.values():
         energies.add(figures)
     return energies
-
-
-def _cores(report: Report, part: str) -> Measured:
-    """Areas of a part, placed and routed."""
-    areas = Measured(f"area, {part} placed and routed", "µm²", 0)
-    cores = [core for core in report.cores if core.result.point.part == part and not core.error]
-    areas.add({str(core.result.point.format): (core.area, None) for core in cores})
-    return areas
 
 
 def _sound(report: Report, fronts: Iterable[Front]) -> list[Front]:

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from openmxu.area.finding.fronts import Front, area_fronts, energy_fronts
 from openmxu.area.run.energy import Energy
 from openmxu.area.run.measure import Result
-from openmxu.area.run.placing import Core
 from openmxu.area.subject.ablation import ABLATIONS, Ablation
 from openmxu.area.subject.points import ADDER, ARRAY, ELEMENTS, MULTIPLIER, PROCESSING_ELEMENT, PRODUCT, UNIT, Point
 from openmxu.area.target.targets import Area, Target
@@ -194,10 +193,6 @@ class Report:
     """Version and commit of this project."""
     layer: str = ""
     """Name of the file of a layer, if there are energies with its operands."""
-    cores: list[Core] = field(default_factory=list)
-    """Designs that were placed and routed."""
-    placed_by: str = ""
-    """The tools that placed and routed them, with their versions."""
 
     @cached_property
     def targets(self) -> list[Target]:

@@ -1,6 +1,5 @@
 """The changes between two area reports."""
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -58,12 +57,12 @@ def changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Change]:
         for figure, unit in (("area", now[name]["unit"]), *_OTHERS.items()):
             values = before[name].get(figure), now[name].get(figure)
             if values[0] != values[1]:
-                changed.append(Change(words, re.sub("_(ns|um2|mm)$", "", figure), *values, unit))
+                changed.append(Change(words, figure.removesuffix("_ns"), *values, unit))
     return changed
 
 
 def _figures(report: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], Mapping[str, Any]]]:
-    """Each result, design of the catalog, energy and core, by its name, its target and its recipe."""
+    """Each result, design of the catalog and energy, by its name, its target and its recipe."""
     for result in report["results"]:
         options = [f"{name}={value}" for name, value in sorted(result["options"].items())]
         yield (result["top"], *options, result["target"], str(result["recipe"])), result
@@ -72,9 +71,6 @@ def _figures(report: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], Mappi
     for energy in report.get("energies", ()):
         words = (energy["name"], f"with operands {energy['operands']}", energy["target"], str(energy["recipe"]))
         yield words, {"unit": "pJ", "energy": energy["total"]}
-    for core in report.get("cores", ()):
-        words = (core["name"], "placed", core["target"], str(core["recipe"]))
-        yield words, {"unit": "µm²", "core_um2": core["core_um2"], "wire_mm": core["wire_mm"]}
 
 
 def to_text(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:

@@ -15,17 +15,8 @@ def explain(report: Mapping[str, Any], figure: str) -> str:
     energies: dict[str, list[Mapping[str, Any]]] = {}
     for energy in report.get("energies", ()):
         energies.setdefault(energy["figure"], []).append(energy)
-    cores = {core["figure"]: core for core in report.get("cores", ())}
     return "\n".join(
-        _words(
-            report,
-            targets[run["target"], run["recipe"]],
-            run,
-            [
-                *map(_energy, energies.get(run["figure"], ())),
-                *([_core(report, cores[run["figure"]])] if run["figure"] in cores else []),
-            ],
-        )
+        _words(report, targets[run["target"], run["recipe"]], run, [*map(_energy, energies.get(run["figure"], ()))])
         for run in runs
     )
 
@@ -34,7 +25,7 @@ def _runs(report: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     """Each run once, though parts are in several designs."""
     seen = set()
     terms = (term for entry in report["catalog"] for term in entry["terms"])
-    for run in [*report["results"], *report.get("reordered", ()), *terms, *report.get("cores", ())]:
+    for run in [*report["results"], *report.get("reordered", ()), *terms]:
         if run["figure"] not in seen:
             seen.add(run["figure"])
             yield run
@@ -70,15 +61,4 @@ def _energy(energy: Mapping[str, Any]) -> str:
         f"  energy   {energy['operands']}: {energy['total']:.2f} pJ a cycle{text}, clock pins {energy['clock']:.2f}, "
         f"flip-flops {energy['flip_flops']:.2f}, gates {energy['logic']:.2f}; each net once {energy['at_once']:.2f}; "
         f"{energy['cycles']:,} cycles of each of {energy['seeds']} seeds, ± {energy['spread']:.1%}"
-    )
-
-
-def _core(report: Mapping[str, Any], core: Mapping[str, Any]) -> str:
-    """Area and wires of the same netlist, placed and routed."""
-    if core["placing_error"]:
-        return f"  placed   {core['placing_error']}"
-    return (
-        f"  placed   {core['core_um2']:,g} µm², cells {core['cell_um2']:,g}; {core['wire_mm']:.2f} mm of wire, "
-        f"± {core['wire_deviation']:.1%} over {core['seeds']} seeds; {core['open_nets']} of all nets open; by "
-        f"{report['placed_by']}"
     )

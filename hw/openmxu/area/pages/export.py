@@ -10,7 +10,6 @@ from openmxu.area.finding.findings import Cost, Entry, Fit, Interval, Ratio, Rep
 from openmxu.area.pages.schema import SCHEMA
 from openmxu.area.run.energy import Energy
 from openmxu.area.run.measure import Result
-from openmxu.area.run.placing import Core
 from openmxu.area.target.targets import Area, Target
 
 
@@ -22,7 +21,7 @@ def to_json(report: Report) -> str:
                 "schema": SCHEMA,
                 "tool": report.tool,
                 "openmxu": report.made_by,
-                "targets": [_target(target) for target in _targets(report)],
+                "targets": [_target(target) for target in report.targets],
                 "results": [_run(result) for result in report.results],
                 "catalog": [
                     {**_entry(entry), "terms": [{"count": term.count, **_run(term.result)} for term in entry.terms]}
@@ -33,8 +32,6 @@ def to_json(report: Report) -> str:
                 "costs": [_cost(cost) for cost in report.costs],
                 "energies": [_energy(energy) for energy in report.energies],
                 "reordered": [{**_run(result), "order": result.point.order} for result in report.reordered],
-                "placed_by": report.placed_by,
-                "cores": [_core(core) for core in report.cores],
                 "spreads": [_spread(spread) for spread in report.spreads],
             },
             indent=2,
@@ -61,11 +58,6 @@ def to_csv(report: Report) -> str:
 def _cell(value: Any) -> Any:
     """A value that no spreadsheet takes for a formula, whoever wrote it."""
     return f"'{value}" if isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r")) else value
-
-
-def _targets(report: Report) -> list[Target]:
-    """All targets, that of placed designs included."""
-    return list(dict.fromkeys([*report.targets, *(core.result.target for core in report.cores)]))
 
 
 def _target(target: Target) -> dict[str, Any]:
@@ -153,14 +145,6 @@ def _energy(energy: Energy) -> dict[str, Any]:
         "error": energy.error,
         "figure": energy.result.figure,
     }
-
-
-def _core(core: Core) -> dict[str, Any]:
-    """A placed and routed design, with the data to map it again; without figures where there are none."""
-    figures = {"cell_um2": core.cell_area, "core_um2": core.area, "wire_mm": core.wire, "vias": core.vias}
-    figures |= {"wire_deviation": core.spread, "seeds": core.seeds, "open_nets": core.open_nets, "nets": core.nets}
-    known = {name: None if core.error else value for name, value in figures.items()}
-    return {**_run(core.result), **known, "placing_error": core.error}
 
 
 def _spread(spread: Spread) -> dict[str, Any]:

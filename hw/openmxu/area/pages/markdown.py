@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Sequence
 from openmxu.area.chapters.citing import citation
 from openmxu.area.chapters.clocks import clock_section
 from openmxu.area.chapters.conclusion import conclusion, growth_sentence, overview
-from openmxu.area.chapters.cores import placed_section
 from openmxu.area.chapters.derived import passes_section, results_section, units_section
 from openmxu.area.chapters.energy_tables import energy_details, energy_section
 from openmxu.area.chapters.headline import claimed, everything, headline, panels
@@ -86,7 +85,6 @@ def _headline(report: Report) -> list[tuple[str, Sequence[str]]]:
         ("Energy", energy_section(report)),
         ("Energy of whole units", units_section(report)),
         ("fp32 by passes of bf16, and bf16 results", [*passes_section(report), *results_section(report)]),
-        ("Placed and routed", placed_section(report)),
         ("A whole array", _arrays(report)),
         ("Published by others, not measured here", _published() if report.ratios else []),
     ]
@@ -113,7 +111,7 @@ def _relative(report: Report, rows: Sequence[Sequence[str]]) -> str:
     """The meaning of a table of ratios and of its ±."""
     sentences = ["Cost relative to bf16; the last column is bf16 itself, on cell libraries."]
     sentences.append("Ranges span all targets, libraries or clocks.")
-    if any("same clock" in row[0] for row in rows[:-1]):
+    if any("same clock" in row[0] for row in rows):
         sentences.append(
             "At the same clock: for each format the best element of all stages and recipes, at three clocks of each "
             "library; energies include glitches, not wires."
@@ -148,8 +146,6 @@ def _conditions(report: Report) -> str:
                 f" Delays: {target.timing}, with the loads of gates and the library's default wire load, if it has one."
             )
         lines.append(line)
-    if report.placed_by:
-        lines.append(f"- Placed and routed by {report.placed_by}.")
     designs = dict.fromkeys(result.point.name for result in report.runs if isinstance(result.point, PeerPoint))
     if designs:
         lines.append(

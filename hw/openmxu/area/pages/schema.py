@@ -64,11 +64,6 @@ _PICOJOULES = dict.fromkeys(("clock", "flip_flops", "logic", "at_once", "spread"
 # The first reports had none of these.
 _REPORT["properties"]["openmxu"] = _TEXT
 _REPORT["properties"]["reordered"] = _list(_object(**_RUN))
-_MILLIMETRES = dict.fromkeys(
-    ("cell_um2", "core_um2", "wire_mm", "wire_deviation", "vias", "seeds", "open_nets"), _NUMBER
-)
-_REPORT["properties"]["placed_by"] = _TEXT
-_REPORT["properties"]["cores"] = _list(_object(**_RUN, **_MILLIMETRES, placing_error=_TEXT))
 _REPORT["properties"]["energies"] = _list(
     _object(name=_TEXT, target=_TEXT, recipe=_TEXT, figure=_TEXT, operands=_TEXT, error=_TEXT, **_PICOJOULES)
 )
@@ -116,8 +111,7 @@ def _runs(report: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
         for number, term in enumerate(entry["terms"])
     ]
     reordered = [(f"data.reordered[{index}]", run) for index, run in enumerate(report.get("reordered", ()))]
-    cores = [(f"data.cores[{index}]", run) for index, run in enumerate(report.get("cores", ()))]
-    return results + terms + reordered + cores
+    return results + terms + reordered
 
 
 def _refuse_constant(name: str) -> NoReturn:

@@ -1,1 +1,1 @@
-"""From subjects and targets to results: jobs, their schedule, measuring, placing."""
+"""From subjects and targets to results: jobs, their schedule, measuring."""

@@ -101,7 +101,6 @@ def test_energies_have_fronts_of_their_own() -> None:
     assert headline(report)[1][1:] == [
         ["area, processing element at the same clock", "1.50 to 1.76", "", "100 to 345 GE"],
         ["energy, processing element at the same clock", "0.44 to 2.00", "", "20.0 to 90.0 pJ"],
-        ["processing element with wires, at the same clock", "not measured", "not measured", ""],
     ]
     assert "energies include glitches, not wires" in text.partition("## ")[2]
     assert "| lib | bf16 | 8.00, 90.0, 1 speed; 9.00, 20.0, 5 area |" in text
