@@ -13,7 +13,7 @@ from openmxu.runtime.files import folder, reserve
 if TYPE_CHECKING:
     from openmxu.layout.flow.steps import Source
 
-FILES = (*(f"layout.{kind}" for kind in ("gds", "def", "spef", "png")), "netlist.v")
+FILES = (*(f"layout.{kind}" for kind in ("gds", "def", "spef", "png")), "layers.svg", "netlist.v")
 FILES += tuple(f"report.{kind}" for kind in ("json", "md", "html"))
 """The files of a layout."""
 

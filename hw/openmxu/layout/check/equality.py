@@ -65,8 +65,8 @@ abc -g AND
 opt_clean
 write_json /job/result
 """
-"""Registers that hold the same are joined, and products are sums of rows, here as by the recipe: the solver finds no end
-with multipliers of 11 bits that are built in two ways."""
+"""Registers that hold the same are joined, and products are sums of rows, here as by the recipe: with multipliers of 11
+bits that are built in two ways the solver finds no end."""
 
 _REGISTER, _SWITCH = "$_DFF_P_", "switch"
 

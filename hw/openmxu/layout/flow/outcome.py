@@ -8,6 +8,7 @@ from dataclasses import asdict
 from typing import Any
 
 from openmxu.layout.drawing.exchange import write_def, write_netlist
+from openmxu.layout.drawing.layers import draw_layers
 from openmxu.layout.drawing.picture import draw_picture
 from openmxu.layout.flow.steps import Foundry, Layout, Outcome
 from openmxu.layout.technology import Technology
@@ -36,6 +37,7 @@ def contents(outcome: Outcome, foundry: Foundry) -> Iterator[bytes]:
     yield write_def(best.placed, best.routes, best.straps, its).encode()
     yield best.spef.encode()
     yield picture
+    yield draw_layers(best.placed, best.routes, best.straps, its, foundry.cells).encode()
     yield write_netlist(best.placed, directions, foundry.kit.fill).encode()
     yield f"{json.dumps(record, indent=1)}\n".encode()
     yield text.encode()
