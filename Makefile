@@ -115,7 +115,7 @@ bench: setup ## how fast all engines are on this machine, ten minutes; the recor
 	@$(BIN)/openmxu bench --json docs/reference/speed.json --plot docs/images/speed.svg
 	@$(BIN)/python docs/records.py
 
-networks: $(VENV)/.all $(VENV)/.models ## networks on simulated accelerators up to 128x128, word for word, half an hour; the record
+networks: $(VENV)/.all $(VENV)/.models ## networks on simulated accelerators up to 128x128, word for word, three quarters of an hour; the record
 	@$(BIN)/openmxu study networks --full --json docs/reference/networks.json
 	@$(BIN)/python docs/records.py
 

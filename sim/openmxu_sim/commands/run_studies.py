@@ -138,7 +138,9 @@ def _add_networks(studies: Any) -> None:
         _run_networks,
         "run networks on simulated accelerators of several sizes, and compare each word",
     )
-    _add_record(networks, "ResNet-50 and others, up to 128x128, half an hour (default: ResNet-20, one minute)")
+    _add_record(
+        networks, "ResNet-50 and others, up to 128x128, three quarters of an hour (default: ResNet-20, one minute)"
+    )
     networks.add_argument("--cluster", metavar="ADDRESS", help="run on the workers of a Dask scheduler")
     layouts = add_command(
         studies, "layouts", _run_layouts, "lay out elements of several formats, and compare what they cost with wires"
