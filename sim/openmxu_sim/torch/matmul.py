@@ -4,6 +4,7 @@ from typing import Any
 
 import torch
 
+from openmxu_sim.engines import gpu
 from openmxu_sim.networks.numerics import Multiplier, Numerics
 from openmxu_sim.product import to_stacks
 from openmxu_sim.torch.arrays import TYPES, to_array, to_tensor
@@ -20,10 +21,16 @@ def _products(
     rows: int,
     terms: int,
 ) -> torch.Tensor:
-    """Return the products of (P, M, K) and (P, K, N), in the operands' type."""
+    """Return the products of (P, M, K) and (P, K, N), in the operands' type.
+
+    Those of tensors on a GPU are computed there; on the CPU, where the GPU has no kernel for the numerics.
+    """
+    if a.is_cuda and gpu.is_possible(operand, accumulate, terms):
+        product = gpu.products(a, b, operand=operand, precision=precision, subnormals=subnormals, rows=rows)
+        return product.to(a.dtype)
     numerics = Numerics(operand, accumulate, precision, subnormals, rows, terms)
     multiplier = Multiplier(numerics, torch.get_num_threads(), lambda *seen: None)
-    return to_tensor(multiplier.stacks(to_array(a), to_array(b))).to(a.dtype)
+    return to_tensor(multiplier.stacks(to_array(a.cpu()), to_array(b.cpu()))).to(a)
 
 
 @_products.register_fake
@@ -76,7 +83,8 @@ def matmul(
     Parameters
     ----------
     a, b
-        Tensors of one type, on the CPU. Results are rounded to it.
+        Tensors of one type, on one device: the CPU, or a GPU of CUDA, which needs the extra ``gpu``. Results are
+        rounded to their type.
     operand, accumulate, precision, subnormals, rows, terms
         As in :class:`openmxu_sim.torch.Unit`.
 

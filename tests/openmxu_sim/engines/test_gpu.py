@@ -1,0 +1,198 @@
+"""Kernels for GPUs against the golden model: on a CPU, whose threads stand for a block's; on a GPU, where one is."""
+
+import ctypes
+import platform
+import shutil
+import subprocess
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed: make setup-models")
+
+from openmxu.runtime.native import resource  # noqa: E402
+from openmxu_sim import golden  # noqa: E402
+from openmxu_sim.engines import gpu  # noqa: E402
+
+from ...conftest import slow  # noqa: E402
+
+_LAUNCH = """
+#include <thread>
+#include <vector>
+template <class Kernel> static void launch(int x, int y, int z, int flush, Kernel kernel) {
+  pthread_barrier_init(&barrier, nullptr, THREADS);
+  for (int block = 0; block < x * y * z; block++) {
+    blockIdx = {(unsigned)(block % x), (unsigned)(block / x % y), (unsigned)(block / x / y)};
+    std::vector<std::thread> threads;
+    for (unsigned thread = 0; thread < THREADS; thread++)
+      threads.emplace_back([=] {
+        if (flush) _mm_setcsr(_mm_getcsr() | 0x8040);
+        threadIdx = {thread, 0, 0};
+        kernel();
+      });
+    for (auto &thread : threads) thread.join();
+  }
+}
+extern "C" void on_cpu_pack(
+  int x, int y, int z, const u32 *source, i64 product_step, i64 step, i64 k_step, int count, int padded, int inner,
+  int part, int width, u32 normal, u32 largest, u32 overflow, float grid, int flush, float *values, int *extents) {
+  launch(x, y, z, flush, [=] {
+    pack(source, product_step, step, k_step, count, padded, inner, part, width, normal, largest, overflow, grid, flush,
+         values, extents);
+  });
+}
+#define ON_CPU(NAME)                                                                                                 \\
+  extern "C" void on_cpu_##NAME(int x, int y, int z, const float *a, const float *b, const int *ae, const int *be,   \\
+                                int width, int flush, int m, int inner, int n, int ap, int bp, int rows, int later,  \\
+                                int clear, int last, float *result) {                                               \\
+    launch(x, y, z, flush,                                                                                           \\
+           [=] { NAME(a, b, ae, be, width, flush, m, inner, n, ap, bp, rows, later, clear, last, result); });        \\
+  }
+ON_CPU(products_fused)
+ON_CPU(products_plain)
+"""
+
+needs_host = pytest.mark.skipif(
+    shutil.which("g++") is None or platform.machine() != "x86_64" or "fma" not in Path("/proc/cpuinfo").read_text(),
+    reason="kernels run on x86 with fused multiply-adds, compiled by g++",
+)
+
+
+@cache
+def _library(folder: Path) -> ctypes.CDLL:
+    source, library = folder / "on_cpu.cc", folder / "on_cpu.so"
+    shim = Path(__file__).with_name("cuda_on_cpu.h").read_text()
+    source.write_text(f"{shim}{resource('openmxu_sim.engines.gpu', 'kernel.cu')}{_LAUNCH}")
+    flags = ["-O1", "-mfma", "-ffp-contract=off", "-shared", "-fPIC", "-pthread", "-w"]
+    subprocess.run(["g++", *flags, str(source), "-o", str(library)], check=True)
+    return ctypes.CDLL(str(library))
+
+
+_TYPES: dict[type, Any] = {
+    np.int64: ctypes.c_int64,
+    np.uint32: ctypes.c_uint32,
+    np.float32: ctypes.c_float,
+    np.int32: ctypes.c_int32,
+    np.uint64: ctypes.c_void_p,
+}
+
+
+class _OnCpu(gpu._Launcher):
+    """Launches kernels on the CPU."""
+
+    folder: Path
+    launched: list[str]
+
+    def __init__(self, device: Any, *, flush: bool) -> None:
+        self.flush = int(flush)
+
+    def __call__(self, name: str, grid: tuple[int, int, int], *arguments: Any) -> None:
+        passed = [gpu._passed(each) for each in arguments]
+        types = [_TYPES[type(each)] for each in passed]
+        function = getattr(_library(self.folder), f"on_cpu_{name}")
+        function(*grid, *(kind(each.item()) for kind, each in zip(types, passed, strict=True)))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("cuda")
+
+
+@pytest.fixture
+def on_cpu(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_OnCpu, "folder", folder, raising=False)
+    monkeypatch.setattr(gpu, "_Launcher", _OnCpu)
+
+
+_CASES = [
+    # M, K, N, rows, operand, precision, subnormals
+    (5, 37, 9, 32, "bf16", "default", "flush"),
+    (130, 65, 129, 16, "bf16", "default", "flush"),
+    (3, 40, 150, 7, "bf16", "default", "ieee"),
+    (9, 33, 4, 4, "fp16", "default", "flush"),
+    (9, 33, 4, 32, "fp16", "default", "ieee"),
+    (4, 130, 6, 64, "tf32", "default", "flush"),
+    (6, 50, 6, 8, "fp8_e4m3", "default", "flush"),
+    (6, 50, 6, 50, "fp8_e5m2", "default", "ieee"),
+    (7, 35, 8, 16, "bf16", "high", "flush"),
+    (7, 35, 8, 16, "bf16", "highest", "ieee"),
+    (7, 35, 8, 16, "bf16", "exact9", "flush"),
+]
+
+
+def _operands(m: int, k: int, n: int, kind: str) -> list[np.ndarray]:
+    """Any bit patterns; products near 2^-126, which are flushed, or not quite; ordinary numbers."""
+    rng = np.random.default_rng(m + 3 * k + 5 * n)
+    shapes = (2, m, k), (2, k, n)
+    if kind == "patterns":
+        return [rng.integers(0, 1 << 32, shape, np.uint32).view(np.float32) for shape in shapes]
+    scale = np.float32(2.0**-63 if kind == "tiny" else 1)
+    return [(rng.standard_normal(shape, np.float32) * scale).astype(np.float32) for shape in shapes]
+
+
+def _check(case: tuple[Any, ...], kind: str, device: str) -> None:
+    *sizes, rows, operand, precision, subnormals = case
+    a, b = _operands(*sizes, kind)
+    options = {"rows": rows, "operand": operand, "precision": precision, "subnormals": subnormals}
+    result = gpu.products(torch.from_numpy(a).to(device), torch.from_numpy(b).to(device), **options).cpu().numpy()
+    for number in range(2):
+        with np.errstate(all="ignore"):
+            wanted = golden.matmul(a[number], b[number], **options)
+        np.testing.assert_array_equal(result[number].view(np.uint32), wanted.view(np.uint32))
+
+
+@needs_host
+@pytest.mark.usefixtures("on_cpu")
+@pytest.mark.parametrize("kind", ["patterns", "tiny", "ordinary"])
+@pytest.mark.parametrize("case", [_CASES[0], *map(slow, _CASES[1:])], ids=str)
+def test_bits_on_a_cpu(case: tuple[Any, ...], kind: str) -> None:
+    _check(case, kind, "cpu")
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
+@pytest.mark.parametrize("kind", ["patterns", "tiny", "ordinary"])
+@pytest.mark.parametrize("case", [*_CASES, (300, 1000, 400, 128, "bf16", "default", "flush")], ids=str)
+def test_bits_on_a_gpu(case: tuple[Any, ...], kind: str) -> None:
+    pytest.importorskip("cupy", reason="CuPy is not installed: the extra gpu")
+    _check(case, kind, "cuda")
+
+
+@needs_host
+@pytest.mark.usefixtures("on_cpu")
+@pytest.mark.parametrize("shape", [(0, 3, 2), (2, 0, 3), (2, 3, 0)])
+def test_nothing_to_multiply(shape: tuple[int, int, int]) -> None:
+    m, k, n = shape
+    a, b = torch.ones(2, m, k), torch.ones(2, k, n)
+    result = gpu.products(a, b, operand="bf16", precision="default", subnormals="flush", rows=4)
+    assert result.shape == (2, m, n)
+    assert not result.any()
+
+
+@needs_host
+@pytest.mark.usefixtures("on_cpu")
+def test_any_strides() -> None:
+    """Views: transposed, spread, every second one."""
+    a = torch.randn(1, 6, 8).mT.expand(3, 8, 6)
+    b = torch.randn(3, 12, 10)[:, ::2, ::2]
+    options = {"operand": "bf16", "precision": "default", "subnormals": "flush", "rows": 4}
+    assert torch.equal(gpu.products(a, b, **options), gpu.products(a.contiguous(), b.contiguous(), **options))
+
+
+@needs_host
+@pytest.mark.usefixtures("on_cpu")
+def test_more_products_than_a_launch_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    a, b = torch.randn(5, 2, 3), torch.randn(5, 3, 2)
+    options = {"operand": "bf16", "precision": "default", "subnormals": "flush", "rows": 4}
+    whole = gpu.products(a, b, **options)
+    monkeypatch.setattr(gpu, "_MOST_PRODUCTS", 2)
+    assert torch.equal(gpu.products(a, b, **options), whole)
+
+
+def test_what_has_a_kernel() -> None:
+    assert all(gpu.is_possible(name, "fp32", 1) for name in ("bf16", "fp16", "tf32", "fp8_e4m3", "e5f11"))
+    assert not gpu.is_possible("bf16", "fp32", 4)
+    assert not gpu.is_possible("bf16", "bf16", 1)
+    assert not gpu.is_possible("fp32", "fp32", 1)
