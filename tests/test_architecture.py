@@ -121,7 +121,15 @@ def test_only_round_rounds() -> None:
 @pytest.mark.parametrize(
     ("names", "places"),
     [
-        ("torch", {"sim/openmxu_sim/torch", "docs/studies/openmxu_studies/training", "docs/examples"}),
+        (
+            "torch",
+            {
+                "sim/openmxu_sim/torch",
+                "sim/openmxu_sim/engines/gpu",
+                "docs/studies/openmxu_studies/training",
+                "docs/examples",
+            },
+        ),
         ("jax", {"sim/openmxu_sim/jax"}),
         ("onnx|onnxruntime", {"sim/openmxu_sim/onnx/runtime.py"}),
     ],

@@ -18,6 +18,9 @@ from openmxu.runtime import process
 _LIMIT = 7200.0
 """Seconds after which a check is given up. The circuit of a 2x2 unit takes two minutes."""
 
+_CRASHED, _TRIES = 11, 3
+"""KLayout's exit code after a segmentation fault, as 0.28's Ruby has one in a hundred runs; so often it may try."""
+
 
 class CheckError(RuntimeError):
     """KLayout gave no result; the text ends with its last lines."""
@@ -144,13 +147,16 @@ def _klayout(deck: Path, variables: Mapping[str, object], work: Path) -> str:
         raise CheckError("KLayout is not installed (Debian and Ubuntu: apt install klayout)")
     # Without a home of its own it reads settings of the user's.
     words = [word for name, value in variables.items() for word in ("-rd", f"{name}={value}")]
-    done = process.run(
-        [program, "-b", "-r", str(deck), *words],
-        what="KLayout",
-        limit=_LIMIT,
-        directory=work,
-        environment=os.environ | {"KLAYOUT_HOME": str(work)},
-    )
+    for _ in range(_TRIES):
+        done = process.run(
+            [program, "-b", "-r", str(deck), *words],
+            what="KLayout",
+            limit=_LIMIT,
+            directory=work,
+            environment=os.environ | {"KLAYOUT_HOME": str(work)},
+        )
+        if done.code != _CRASHED:
+            break
     if done.code:
         raise CheckError("\n".join([f"KLayout failed with exit code {done.code}", *done.last(6)]))
     return done.output + done.errors

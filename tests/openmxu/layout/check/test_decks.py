@@ -1,5 +1,6 @@
 """A foundry's decks on masks drawn by hand: sound ones pass, and each damage is seen; KLayout's databases, as text."""
 
+import os
 import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -7,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from openmxu.layout.cells import Cell
+from openmxu.layout.check import decks
 from openmxu.layout.check.decks import CheckError, check_circuit, check_rules, read_comparison, read_report
 from openmxu.layout.check.netlists import to_spice
 from openmxu.layout.placed import Instance, Placed, Port
@@ -242,3 +244,19 @@ def test_unsound_comparison_is_seen(old: str, new: str, wrong: list[str]) -> Non
 def test_comparison_without_the_top_is_an_error() -> None:
     with pytest.raises(CheckError, match=r"^KLayout must compare other once, not 0 times$"):
         read_comparison(_COMPARISON.splitlines(), _PORTS, "other")
+
+
+@pytest.mark.parametrize(("crashes", "runs"), [(0, 1), (2, 3), (3, 3)])
+def test_klayout_runs_again_after_a_crash(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, crashes: int, runs: int
+) -> None:
+    program, log = tmp_path / "klayout", tmp_path / "log"
+    program.write_text(f"#!/bin/sh\necho run >> {log}\n[ $(wc -l < {log}) -gt {crashes} ] || exit 11\necho fine\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    if crashes < runs:
+        assert "fine" in decks._klayout(tmp_path / "deck", {}, tmp_path)
+    else:
+        with pytest.raises(CheckError, match="exit code 11"):
+            decks._klayout(tmp_path / "deck", {}, tmp_path)
+    assert len(log.read_text().splitlines()) == runs
