@@ -11,7 +11,7 @@ QUICK := tests/test_architecture.py tests/openmxu/arith tests/openmxu/cli/test_c
   tests/openmxu_sim/engines/test_model.py tests/openmxu_sim/operands tests/openmxu_sim/studies/test_studies.py
 
 .PHONY: help setup setup-browser setup-litex setup-models demo test quick slow thorough lint docs boards wheel release size verify \
-  verify-arithmetic verify-unit verify-engines verify-mutants faults bench study networks areas digits clean
+  verify-arithmetic verify-unit verify-engines verify-mutants faults bench study networks layouts areas digits clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 14
@@ -117,6 +117,14 @@ bench: setup ## how fast all engines are on this machine, ten minutes; the recor
 
 networks: $(VENV)/.all $(VENV)/.models ## networks on simulated accelerators up to 128x128, word for word, three quarters of an hour; the record
 	@$(BIN)/openmxu study networks --full --json docs/reference/networks.json
+	@$(BIN)/python docs/records.py
+
+# PDK=FOLDER or OPENMXU_PDK: the process; PEERS=FOLDER: others' elements beside ours, as of openmxu area --peers.
+layouts: setup ## formats laid out on IHP's open process, and pictures of an element and a unit, an hour and a half; the record
+	@$(BIN)/openmxu study layouts $(if $(PDK),--pdk $(PDK)) $(if $(PEERS),--peers $(PEERS)) --json docs/reference/layouts.json
+	@$(BIN)/openmxu layout pe $(if $(PDK),--pdk $(PDK)) --utilisation 0.95 -o build/element
+	@$(BIN)/openmxu layout mxu --rows 4 --columns 4 --stages 4 --depth 16 $(if $(PDK),--pdk $(PDK)) --utilisation 0.8 -o build/unit
+	@cp build/element/layers.svg docs/_static/element.svg && cp build/unit/layout.png docs/images/unit-layout.png
 	@$(BIN)/python docs/records.py
 
 study: $(VENV)/.all $(VENV)/.models ## networks trained with each arithmetic, and published ones, an hour and three quarters; the records

@@ -13,13 +13,16 @@ from typing import Any
 
 from openmxu.area.chapters import peer_tables as peers
 from openmxu.area.finding.comparison import Comparison
+from openmxu.area.subject.points import PROCESSING_ELEMENT
 from openmxu.export.provenance import NETLIST, provenance
+from openmxu.pages.tables import span
 from openmxu_boards.bitstream import record as builds
 from openmxu_boards.devices.boards import BOARDS
 from openmxu_sim.studies import accuracy, roofline
 from openmxu_sim.verify.check import FAILED, HOLDS, NOT_RUN
 from openmxu_sim.verify.evidence import Evidence, faults_to_markdown, to_markdown
 from openmxu_studies import speed
+from openmxu_studies.layouts import formats
 from openmxu_studies.networks import sizes
 from openmxu_studies.pretrained import answers as pretrained
 from openmxu_studies.speed.measure import ROW_ENGINE
@@ -136,8 +139,22 @@ def _index() -> str:
         f"| **{area[1]} GE** | a bf16 processing element with an fp32 adder, rounding and special values; "
         f"{energy[1]} per cycle, depending on cell library and clock | "
         "[areas and energies](reference/areas/summary.md) |",
+        _laid_out(),
     ]
     return _age(report.tools, "bench") + "\n".join(lines)
+
+
+def _laid_out() -> str:
+    """The row on the element's layout."""
+    found = formats.Layouts.of_json(_read("layouts.json"))
+    bf16, fp16, fp32 = (found.find(PROCESSING_ELEMENT, name) for name in ("bf16", "fp16", "fp32"))
+    assert bf16 and fp16 and fp32, "the study has them"
+    return (
+        f"| **{bf16.core_um2:,.0f} µm²** | the same element laid out on IHP's open 130 nm process, checked by the foundry's "
+        f"rules: {span(bf16.wired_pj, 1)} pJ per cycle with wires and clock tree; fp16's takes "
+        f"{fp16.core_um2 / bf16.core_um2:.2f} and fp32's {fp32.core_um2 / bf16.core_um2:.2f} times its core | "
+        "[layouts](reference/layouts.md) |"
+    )
 
 
 def _numbers() -> str:
@@ -217,6 +234,12 @@ def _networks() -> str:
     return _age(found.tools, "networks") + sizes.to_markdown(found)
 
 
+def _layouts() -> str:
+    """What formats cost in layouts."""
+    found = formats.Layouts.of_json(_read("layouts.json"))
+    return _age(found.tools, "layouts") + formats.to_markdown(found)
+
+
 def _several(text: str) -> str:
     """The part of a page on several terms."""
     return "\n## Several terms\n\n" + text.replace("\n## ", "\n### ")
@@ -288,6 +311,7 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "training.md": _training,
     "pretrained.md": _pretrained,
     "networks.md": _networks,
+    "layouts.md": _layouts,
     "speed.md": _speed,
     "verification.md": _verification,
     "area.md": _areas,
