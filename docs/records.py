@@ -148,10 +148,12 @@ def _laid_out() -> str:
     """The row on the element's layout."""
     found = formats.Layouts.of_json(_read("layouts.json"))
     bf16, fp16, fp32 = (found.find(PROCESSING_ELEMENT, name) for name in ("bf16", "fp16", "fp32"))
-    assert bf16 and fp16 and fp32, "the study has them"
+    assert bf16, "the study has it"
+    assert fp16, "the study has it"
+    assert fp32, "the study has it"
     return (
-        f"| **{bf16.core_um2:,.0f} µm²** | the same element laid out on IHP's open 130 nm process, checked by the foundry's "
-        f"rules: {span(bf16.wired_pj, 1)} pJ per cycle with wires and clock tree; fp16's takes "
+        f"| **{bf16.core_um2:,.0f} µm²** | the same element laid out on IHP's open 130 nm process, checked by the "
+        f"foundry's rules: {span(bf16.wired_pj, 1)} pJ per cycle with wires and clock tree; fp16's takes "
         f"{fp16.core_um2 / bf16.core_um2:.2f} and fp32's {fp32.core_um2 / bf16.core_um2:.2f} times its core | "
         "[layouts](reference/layouts.md) |"
     )

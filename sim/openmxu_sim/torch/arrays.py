@@ -26,10 +26,15 @@ def to_array(tensor: torch.Tensor) -> Floats:
 
     float64 is rounded to float32; a warning says so, once for each line of the caller's.
     """
+    # Not by numpy(): PyTorch would never again let the tensor's memory be resized, which FSDP does.
+    return cast("Floats", np.from_dlpack(to_fp32(tensor)))
+
+
+def to_fp32(tensor: torch.Tensor) -> torch.Tensor:
+    """Return the same numbers in float32, on the same device; a warning as above."""
     if tensor.dtype == torch.float64:
         _warn("float64 is rounded to float32, which is what enters the unit")
-    # Not by numpy(): PyTorch would never again let the tensor's memory be resized, which FSDP does.
-    return cast("Floats", np.from_dlpack(tensor.detach().resolve_neg().float()))
+    return tensor.detach().resolve_neg().float()
 
 
 def to_tensor(array: Floats) -> torch.Tensor:

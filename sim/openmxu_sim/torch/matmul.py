@@ -7,7 +7,7 @@ import torch
 from openmxu_sim.engines import gpu
 from openmxu_sim.networks.numerics import Multiplier, Numerics
 from openmxu_sim.product import to_stacks
-from openmxu_sim.torch.arrays import TYPES, to_array, to_tensor
+from openmxu_sim.torch.arrays import TYPES, to_array, to_fp32, to_tensor
 
 
 @torch.library.custom_op("openmxu::products", mutates_args=())
@@ -26,7 +26,8 @@ def _products(
     Those of tensors on a GPU are computed there; on the CPU, where the GPU has no kernel for the numerics.
     """
     if a.is_cuda and gpu.is_possible(operand, accumulate, terms):
-        product = gpu.products(a, b, operand=operand, precision=precision, subnormals=subnormals, rows=rows)
+        left, right = to_fp32(a), to_fp32(b)
+        product = gpu.products(left, right, operand=operand, precision=precision, subnormals=subnormals, rows=rows)
         return product.to(a.dtype)
     numerics = Numerics(operand, accumulate, precision, subnormals, rows, terms)
     multiplier = Multiplier(numerics, torch.get_num_threads(), lambda *seen: None)
@@ -92,9 +93,13 @@ def matmul(
     ------
     TypeError, ValueError
         A parameter is outside its domain.
+    ModuleNotFoundError
+        CuPy is not installed, which a GPU needs.
     """
     numerics = Numerics(operand, accumulate, precision, subnormals, rows, terms).checked()
     if a.dtype != b.dtype or a.dtype not in TYPES:
         raise TypeError(f"a and b must be of one type among {', '.join(map(str, TYPES))}, not {a.dtype} and {b.dtype}")
+    if a.device != b.device:
+        raise ValueError(f"a and b must be on one device, not on {a.device} and {b.device}")
     left, right, shape = to_stacks(a, b, broadcast_to=torch.broadcast_to, rules="torch.matmul")
     return _products(left, right, *numerics).reshape(shape)

@@ -4,6 +4,7 @@ import ctypes
 import platform
 import shutil
 import subprocess
+import sys
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -124,11 +125,14 @@ _CASES = [
 
 
 def _operands(m: int, k: int, n: int, kind: str) -> list[np.ndarray]:
-    """Any bit patterns; products near 2^-126, which are flushed, or not quite; ordinary numbers."""
+    """Any bit patterns; products near 2^-126, which are flushed, or not quite; subnormal ones by large ones; others."""
     rng = np.random.default_rng(m + 3 * k + 5 * n)
     shapes = (2, m, k), (2, k, n)
     if kind == "patterns":
         return [rng.integers(0, 1 << 32, shape, np.uint32).view(np.float32) for shape in shapes]
+    if kind == "subnormal":
+        small = rng.integers(0, 1 << 24, shapes[0], np.uint32) | rng.integers(0, 2, shapes[0], np.uint32) << 31
+        return [small.view(np.float32), rng.standard_normal(shapes[1], np.float32) * np.float32(2.0**100)]
     scale = np.float32(2.0**-63 if kind == "tiny" else 1)
     return [(rng.standard_normal(shape, np.float32) * scale).astype(np.float32) for shape in shapes]
 
@@ -146,14 +150,14 @@ def _check(case: tuple[Any, ...], kind: str, device: str) -> None:
 
 @needs_host
 @pytest.mark.usefixtures("on_cpu")
-@pytest.mark.parametrize("kind", ["patterns", "tiny", "ordinary"])
+@pytest.mark.parametrize("kind", ["patterns", "tiny", "subnormal", "ordinary"])
 @pytest.mark.parametrize("case", [_CASES[0], *map(slow, _CASES[1:])], ids=str)
 def test_bits_on_a_cpu(case: tuple[Any, ...], kind: str) -> None:
     _check(case, kind, "cpu")
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
-@pytest.mark.parametrize("kind", ["patterns", "tiny", "ordinary"])
+@pytest.mark.parametrize("kind", ["patterns", "tiny", "subnormal", "ordinary"])
 @pytest.mark.parametrize("case", [*_CASES, (300, 1000, 400, 128, "bf16", "default", "flush")], ids=str)
 def test_bits_on_a_gpu(case: tuple[Any, ...], kind: str) -> None:
     pytest.importorskip("cupy", reason="CuPy is not installed: the extra gpu")
@@ -174,11 +178,16 @@ def test_nothing_to_multiply(shape: tuple[int, int, int]) -> None:
 @needs_host
 @pytest.mark.usefixtures("on_cpu")
 def test_any_strides() -> None:
-    """Views: transposed, spread, every second one."""
+    """Views: transposed, spread, every second one; whatever new tensors are made of by default."""
     a = torch.randn(1, 6, 8).mT.expand(3, 8, 6)
     b = torch.randn(3, 12, 10)[:, ::2, ::2]
     options = {"operand": "bf16", "precision": "default", "subnormals": "flush", "rows": 4}
-    assert torch.equal(gpu.products(a, b, **options), gpu.products(a.contiguous(), b.contiguous(), **options))
+    wanted = gpu.products(a.contiguous(), b.contiguous(), **options)
+    torch.set_default_dtype(torch.float64)
+    try:
+        assert torch.equal(gpu.products(a, b, **options), wanted)
+    finally:
+        torch.set_default_dtype(torch.float32)
 
 
 @needs_host
@@ -196,3 +205,11 @@ def test_what_has_a_kernel() -> None:
     assert not gpu.is_possible("bf16", "fp32", 4)
     assert not gpu.is_possible("bf16", "bf16", 1)
     assert not gpu.is_possible("fp32", "fp32", 1)
+
+
+def test_cupy_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "cupy", None)
+    with pytest.raises(ModuleNotFoundError, match=r"^cupy is not installed: pip install 'openmxu\[gpu\]'$"):
+        gpu.products(
+            torch.ones(1, 1, 1), torch.ones(1, 1, 1), operand="bf16", precision="default", subnormals="flush", rows=1
+        )

@@ -1,4 +1,4 @@
-"""Whether a netlist of cells computes what its design describes, in each cycle and from each state.
+"""Whether a netlist of cells computes what its design describes, in each cycle.
 
 ::
 
@@ -8,10 +8,11 @@
     └──────────── registers ◀────┘
 
 No register needs a value to begin with: the netlist has none, and all that is shown is that both do the same with it.
-A register that the netlist lacks, or has joined with another one, is proven to stay 0, or equal, once all of these are.
+But the netlist may lack registers: some stay 0, some equal to others. All of these begin so, or have a constant 0 as
+their next value; that they stay so, if all of them are, is proven with the rest.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from openmxu import yosys
@@ -68,7 +69,15 @@ write_json /job/result
 """Registers that hold the same are joined, and products are sums of rows, here as by the recipe: with multipliers of 11
 bits that are built in two ways the solver finds no end."""
 
-_REGISTER, _SWITCH = "$_DFF_P_", "switch"
+_BEGINNING = """\
+read_rtlil /job/design.il
+hierarchy -top TOP
+proc
+flatten
+write_json /job/result
+"""
+
+_REGISTER, _SWITCH = "$_DFF_P_", "$switch"  # no port has such a name
 
 
 class UnlikeError(ValueError):
@@ -77,18 +86,28 @@ class UnlikeError(ValueError):
 
 def is_equal(rtlil: str, mapped: Mapped, library: Library) -> bool:
     """Whether a netlist of cells is proven to do what RTLIL describes."""
-    steps = _GATES.replace("TOP", mapped.name)
-    described = yosys.produce(steps.replace("READ", "read_rtlil /job/design.il"), rtlil)
-    cells = steps.replace("READ", "read_verilog /job/design.il\nread_liberty -ignore_miss_func /lib/cells.lib")
-    gates = yosys.produce(cells, to_verilog(mapped), libraries={"cells.lib": library.text})
-    return is_equivalent(joined(*(read_netlist(text, mapped.name) for text in (described, gates))), _SWITCH)
+    top = mapped.name
+    read = (
+        "read_verilog /job/design.il\nread_liberty -ignore_miss_func /lib/cells.lib\n"
+        "hierarchy -top TOP\nproc\nflatten\ncheck -assert"  # nothing is without a driver
+    )
+    texts = (
+        yosys.produce(_GATES.replace("READ", "read_rtlil /job/design.il").replace("TOP", top), rtlil),
+        yosys.produce(
+            _GATES.replace("READ", read).replace("TOP", top), to_verilog(mapped), libraries={"cells.lib": library.text}
+        ),
+    )
+    described, gates = (read_netlist(text, top) for text in texts)
+    same, absent = _paired(described, gates)
+    if absent:
+        _check_beginning(read_netlist(yosys.produce(_BEGINNING.replace("TOP", top), rtlil), top), described, absent)
+    return is_equivalent(_joined(described, gates, same, absent), _SWITCH)
 
 
-def joined(described: Netlist, mapped: Netlist) -> Netlist:
-    """One netlist of both, with an input ``switch`` that chooses one; the mapped one has a port for each bit."""
+def _joined(described: Netlist, mapped: Netlist, same: Mapping[Bit, Bit], absent: Mapping[Bit, Bit]) -> Netlist:
+    """One netlist of both, with an input that chooses one; the mapped one has a port for each bit."""
     registers, states = _registers(described), _registers(mapped)
     bits = {name: bit for bit, name in bit_names(described.nets)}
-    same, absent = _paired(described, mapped)
 
     def ours(bit: Bit) -> Bit:
         return same.get(bit, f"mapped{bit}")
@@ -96,8 +115,8 @@ def joined(described: Netlist, mapped: Netlist) -> Netlist:
     def theirs(bit: Bit) -> Bit:
         return absent.get(bit, bit)
 
-    def next_value(bit: Bit) -> Bit:
-        return theirs(registers[bit].connections["D"][0]) if bit in registers else bit
+    def at(bit: Bit, pin: str) -> Bit:
+        return theirs(registers[bit].connections[pin][0]) if bit in registers else bit
 
     cells = [_connected(cell, theirs) for cell in described.cells if cell.type != _REGISTER]
     for cell in mapped.cells:
@@ -111,30 +130,65 @@ def joined(described: Netlist, mapped: Netlist) -> Netlist:
         cells.append(_gate("$_OR_", f"{name}_chosen", A=f"{name}_first", B=f"{name}_second"))
         return f"{name}_chosen"
 
-    for bit, second in states.items():
-        first = registers[same[bit]]
-        clocks = {"C": (chosen(f"clock_{bit}", first.connections["C"][0], ours(second.connections["C"][0])),)}
-        value = {"D": (chosen(f"next_{bit}", next_value(same[bit]), ours(second.connections["D"][0])),)}
-        cells.append(replace(first, connections={**first.connections, **clocks, **value}))
     outputs = {name: (chosen(name, theirs(bits[name]), ours(bit)),) for name, [bit] in mapped.outputs.items()}
+    seen = set[Bit]()
+    for bit, second in states.items():
+        first = same[bit]
+        pins = {pin: (chosen(f"{pin} {bit}", at(first, pin), ours(second.connections[pin][0])),) for pin in "CD"}
+        if first in seen:  # the netlist has it twice
+            outputs |= {f"${pin} {bit}": chose for pin, chose in pins.items()}
+        else:
+            cells.append(replace(registers[first], connections={**registers[first].connections, **pins}))
+        seen.add(first)
     for bit, kept in absent.items():
-        outputs[f"absent_{bit}"] = (chosen(f"absent_{bit}", next_value(bit), next_value(kept)),)
+        for pin in "CD" if kept in registers else "D":
+            outputs[f"${pin} absent {bit}"] = (chosen(f"{pin} absent {bit}", at(bit, pin), at(kept, pin)),)
     return Netlist(described.name, {**described.inputs, _SWITCH: (_SWITCH,)}, outputs, tuple(cells), {}, {})
 
 
 def _paired(described: Netlist, mapped: Netlist) -> tuple[dict[Bit, Bit], dict[Bit, Bit]]:
-    """The described bit of each input and register that is mapped; what stands for each register that is not."""
+    """The described bit of each input and register that is mapped; what stands for each register that is not.
+
+    Raises
+    ------
+    UnlikeError
+        A port or a register is in one of them alone.
+    """
+    for theirs, ours in ((described.inputs, mapped.inputs), (described.outputs, mapped.outputs)):
+        if other := {name for _, name in bit_names(theirs)} ^ {*ours}:
+            raise UnlikeError(f"{len(other)} ports are only in the design or only in the netlist, first {min(other)}")
     registers, states = _registers(described), _registers(mapped)
     bits = {name: bit for bit, name in bit_names(described.nets)}
     named = [(bit, name) for bit, name in bit_names(mapped.nets) if bit in states]
     same: dict[Bit, Bit] = {bit: bit for bit in ("0", "1", "x")}
     same |= {bit: bits[port] for port, [bit] in mapped.inputs.items()}
     same |= {bit: bits[name] for bit, name in named if bits.get(name) in registers}
-    if only := {bit: name for bit, name in reversed(named) if bit not in same}:
-        raise UnlikeError(f"{len(only)} registers are only in the netlist, first {next(iter(only.values()))}")
+    if only := [bit for bit in states if bit not in same]:
+        name = dict(reversed(named)).get(only[0], "without a name")
+        raise UnlikeError(f"{len(only)} registers are only in the netlist, first {name}")
     paired = {same[bit] for bit in states}
     alike = {bits[name]: same[bit] for bit, name in named if name in bits}
     return same, {bit: alike.get(bit, "0") for bit in registers if bit not in paired}
+
+
+def _check_beginning(design: Netlist, described: Netlist, absent: Mapping[Bit, Bit]) -> None:
+    """Refuse registers that the netlist lacks, and that do not begin with the value of what stands for them."""
+    values = {}
+    for name, text in design.initial.items():
+        for index, value in enumerate(reversed(text)):
+            values[f"{name}[{index}]" if len(text) > 1 else name] = value
+    begins: dict[Bit, str] = {"0": "0"}
+    names: dict[Bit, str] = {}
+    for bit, name in bit_names(described.nets):
+        names.setdefault(bit, name)
+        if values.get(name, "x") in "01":
+            begins[bit] = values[name]
+    registers = _registers(described)
+    for bit, kept in absent.items():
+        constant = registers[bit].connections["D"] == ("0",) and kept == "0"
+        if not constant and (bit not in begins or begins[bit] != begins.get(kept)):
+            other = names.get(kept, 0)
+            raise UnlikeError(f"{names[bit]} is only in the design, and is not known to begin as {other} does")
 
 
 def _registers(netlist: Netlist) -> dict[Bit, Cell]:
@@ -162,5 +216,6 @@ def to_verilog(mapped: Mapped) -> str:
     lines = [f"module {mapped.name}({ports});"]
     lines += [f"{direction} \\{port} ;" for port, direction in mapped.ports.items()]
     lines += [f"wire \\{net} ;" for net in mapped.nets if net not in mapped.ports]
-    lines += [f"{cell} {name} ({', '.join(pins[name])});" for name, cell in mapped.instances.items()]
+    # Names with $ are none that a register is known by: flattening puts that of a cell before those of its pins.
+    lines += [f"{cell} \\${name} ({', '.join(pins[name])});" for name, cell in mapped.instances.items()]
     return "\n".join([*lines, "endmodule", ""])

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from openmxu.runtime.extras import install
 from openmxu.runtime.native import resource
 from openmxu.spec.passes import PASSES, Part
 from openmxu_sim.engines.model.kernel import limits
@@ -46,9 +47,9 @@ def products(
         parts = zip(a.split(_MOST_PRODUCTS), b.split(_MOST_PRODUCTS), strict=True)
         how = {"operand": operand, "precision": precision, "subnormals": subnormals}
         return torch.cat([products(*part, **how, rows=rows) for part in parts])
-    left, right = (tensor.detach().float() for tensor in (a, b.mT))
+    left, right = (tensor.detach().resolve_neg().float() for tensor in (a, b.mT))
     (count, m, inner), n = left.shape, right.shape[1]
-    result = torch.zeros((count, m, n), device=a.device)
+    result = torch.zeros((count, m, n), dtype=torch.float32, device=a.device)
     if not result.numel() or not inner:
         return result
     run = _Launcher(a.device, flush=subnormals == "flush")
@@ -61,7 +62,7 @@ def products(
     for number, pair in enumerate(passes):
         later, last = number > 0, number == len(passes) - 1
         (x, x_extents), (y, y_extents) = packed[0, pair[0]], packed[1, pair[1]]
-        grid = y.shape[2] // _SIDE, x.shape[2] // _SIDE, count
+        grid = y.shape[2] // _SIDE * (x.shape[2] // _SIDE), 1, count
         sizes = (fmt.fraction_width, run.flush, m, inner, n, x.shape[2], y.shape[2], min(rows, inner))
         for name in ("products_fused", "products_plain"):
             run(name, grid, x, y, x_extents, y_extents, *sizes, later, later and last, last, result)
@@ -72,8 +73,10 @@ class _Launcher:
     """The kernels on one device."""
 
     def __init__(self, device: torch.device, *, flush: bool) -> None:
-        import cupy  # noqa: PLC0415  # an extra brings it
-
+        try:
+            import cupy  # noqa: PLC0415  # an extra brings it
+        except ModuleNotFoundError as error:
+            raise ModuleNotFoundError(f"cupy is not installed: {install('gpu')}", name=error.name) from None
         self.flush, self._device = int(flush), device
         self._stream = cupy.cuda.ExternalStream(torch.cuda.current_stream(device).cuda_stream, device.index)
         self._kernels = _compiled(device.index, flush=flush)
@@ -87,9 +90,9 @@ class _Launcher:
         """A part of (P, count, K) operands, converted: (P, K, padded) numbers, and the extents of their exponents."""
         number, count, inner = tensor.shape
         padded = -(-count // _SIDE) * _SIDE
-        values = torch.empty((number, inner, padded), device=tensor.device)
+        values = torch.empty((number, inner, padded), dtype=torch.float32, device=tensor.device)
         extents = torch.zeros((number, padded // _SIDE, 2), dtype=torch.int32, device=tensor.device)
-        grid = padded // _BLOCK, -(-inner // _BLOCK), number
+        grid = padded // _BLOCK * -(-inner // _BLOCK), 1, number
         steps = map(np.int64, tensor.stride())
         its = limits(fmt)
         patterns = map(np.uint32, (its.min_normal, its.largest, its.overflow))

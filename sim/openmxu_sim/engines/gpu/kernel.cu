@@ -7,8 +7,8 @@
 //      │ │   │ block  │        │
 //      └─┘   └────────┴────────┘
 //
-// With FLUSH each product and sum below 2^-126 becomes a zero of its sign, as the contract has it. The instructions are
-// spelled out: what the compiler's flags say of subnormal numbers and of fusing does not matter.
+// With FLUSH each product and sum below 2^-126 becomes a zero of its sign, as the contract has it. Instructions are
+// spelled out, and signs change as bits: what the compiler's flags say of subnormal numbers and of fusing does not matter.
 
 typedef unsigned int u32;
 typedef long long i64;
@@ -40,6 +40,10 @@ __device__ static __forceinline__ float fused(float x, float y, float sum) {
 }
 #endif
 
+__device__ static __forceinline__ float minus(float x, float y) {
+  return plus(x, __uint_as_float(__float_as_uint(y) ^ 0x80000000));
+}
+
 // A format of at most 12 significant bits: limits as patterns of fp32.
 struct Format {
   int fraction_width;
@@ -58,7 +62,7 @@ __device__ static u32 converted(u32 bits, Format format, int flush) {
   u32 magnitude = bits & MAGNITUDE, sign = bits ^ magnitude;
   if (magnitude > INFINITE) return CANONICAL_NAN;
   if (magnitude < format.min_normal) {
-    float tiny = plus(plus(__uint_as_float(magnitude), format.grid), -format.grid);
+    float tiny = minus(plus(__uint_as_float(magnitude), format.grid), format.grid);
     return (flush ? 0 : __float_as_uint(tiny)) | sign;
   }
   u32 half = (1u << dropped >> 1) - (dropped > 0), last = magnitude >> dropped & (dropped > 0);
@@ -69,7 +73,7 @@ __device__ static u32 converted(u32 bits, Format format, int flush) {
 // What the upper 16 bits of an fp32 number leave, exactly; of infinity a NaN.
 __device__ static u32 rest_of(u32 bits) {
   u32 magnitude = bits & MAGNITUDE;
-  float rest = plus(__uint_as_float(magnitude), -__uint_as_float(magnitude & UPPER));
+  float rest = minus(__uint_as_float(magnitude), __uint_as_float(magnitude & UPPER));
   return __float_as_uint(rest) | (bits ^ magnitude);
 }
 
@@ -96,7 +100,8 @@ extern "C" __global__ void pack(const u32 *source, i64 product_step, i64 step, i
   Format format = {fraction_width, min_normal, largest, overflow, grid};
   __shared__ u32 words[32][33];
   __shared__ int least, most;
-  int x = threadIdx.x % 32, y = threadIdx.x / 32, first = blockIdx.x * 32, k_first = blockIdx.y * 32;
+  int groups = padded / 32, x = threadIdx.x % 32, y = threadIdx.x / 32;
+  int first = blockIdx.x % groups * 32, k_first = blockIdx.x / groups * 32;
   if (threadIdx.x == 0) least = most = 0;
   __syncthreads();
   source += blockIdx.z * product_step;
@@ -163,16 +168,17 @@ template <int FUSED>
 __device__ static __forceinline__ void multiply(const float *a, const float *b, int m, int inner, int n, int a_padded,
                                                 int b_padded, int rows, Pass pass, float *result) {
   __shared__ __align__(16) float left[2][DEPTH * SIDE], right[2][DEPTH * SIDE];
+  int panels = b_padded / SIDE, band = blockIdx.x / panels, panel = blockIdx.x % panels;
   int row = threadIdx.x / 16 * 4, column = threadIdx.x % 16 * 4;
-  a += (i64)blockIdx.z * inner * a_padded + blockIdx.y * SIDE;
-  b += (i64)blockIdx.z * inner * b_padded + blockIdx.x * SIDE;
+  a += (i64)blockIdx.z * inner * a_padded + band * SIDE;
+  b += (i64)blockIdx.z * inner * b_padded + panel * SIDE;
   result += (i64)blockIdx.z * m * n;
   float sums[8][8], totals[8][8];
 #pragma unroll
   for (int i = 0; i < 8; i++)
 #pragma unroll
     for (int j = 0; j < 8; j++) {
-      int y = blockIdx.y * SIDE + i / 4 * 64 + row + i % 4, x = blockIdx.x * SIDE + j / 4 * 64 + column + j % 4;
+      int y = band * SIDE + i / 4 * 64 + row + i % 4, x = panel * SIDE + j / 4 * 64 + column + j % 4;
       float total = pass.later && y < m && x < n ? result[(i64)y * n + x] : 0.0f;
       totals[i][j] = pass.clear && total != total ? 0.0f : total;
       sums[i][j] = 0.0f;
@@ -214,7 +220,7 @@ __device__ static __forceinline__ void multiply(const float *a, const float *b, 
   for (int i = 0; i < 8; i++)
 #pragma unroll
     for (int j = 0; j < 8; j++) {
-      int y = blockIdx.y * SIDE + i / 4 * 64 + row + i % 4, x = blockIdx.x * SIDE + j / 4 * 64 + column + j % 4;
+      int y = band * SIDE + i / 4 * 64 + row + i % 4, x = panel * SIDE + j / 4 * 64 + column + j % 4;
       float total = totals[i][j];
       if (pass.last && total != total) total = __uint_as_float(CANONICAL_NAN);
       if (y < m && x < n) result[(i64)y * n + x] = total;
@@ -227,8 +233,9 @@ __device__ static __forceinline__ void multiply(const float *a, const float *b, 
     const float *a, const float *b, const int *a_extents, const int *b_extents, int fraction_width, int flush, int m, \
     int inner, int n, int a_padded, int b_padded, int rows, int later, int clear, int last, float *result) {          \
     Pass pass = {later, clear, last};                                                                                 \
-    a_extents += 2 * (blockIdx.z * (a_padded / SIDE) + blockIdx.y);                                                   \
-    b_extents += 2 * (blockIdx.z * (b_padded / SIDE) + blockIdx.x);                                                   \
+    int panels = b_padded / SIDE;                                                                                     \
+    a_extents += 2 * (blockIdx.z * (a_padded / SIDE) + blockIdx.x / panels);                                          \
+    b_extents += 2 * (blockIdx.z * panels + blockIdx.x % panels);                                                     \
     if (fits(a_extents, b_extents, fraction_width, flush) == FUSED)                                                   \
       multiply<FUSED>(a, b, m, inner, n, a_padded, b_padded, rows, pass, result);                                     \
   }

