@@ -110,8 +110,8 @@ def test_the_densest_with_room(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_designs() -> None:
     names = [each.name for each in laying.points()]
-    assert len(names) == len({*names}) == 3 + 3 * 5
-    assert {"multiplier fp32", "processing element bf16, 6 stages", "processing element of 4 terms tf32"} <= {*names}
+    assert len(names) == len({*names}) == 3 + 2 * 5 + 3
+    assert {"multiplier fp32", "processing element bf16, 6 stages", "processing element of 4 terms fp16"} <= {*names}
 
 
 def test_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

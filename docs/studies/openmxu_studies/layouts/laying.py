@@ -33,10 +33,11 @@ def points() -> list[Point]:
     return [
         *(point(MULTIPLIER, fmt) for fmt in (BF16, FP16, FP32)),
         *(
-            point(PROCESSING_ELEMENT, fmt, stages=stages, terms=terms)
-            for stages, terms in ((1, 1), (6, 1), (1, 4))
+            point(PROCESSING_ELEMENT, fmt, stages=stages)
+            for stages in (1, 6)
             for fmt in (BF16, FP16, FP32, TF32, FP8_E4M3)
         ),
+        *(point(PROCESSING_ELEMENT, fmt, terms=4) for fmt in (BF16, FP16, FP32)),
     ]
 
 

@@ -19,8 +19,14 @@ _LIMIT = 7200.0
 """Seconds after which a check is given up. The circuit of a 2x2 unit takes two minutes."""
 
 _CRASHED, _TRIES = (11, -11), 5
-"""KLayout's exit codes after a segmentation fault, and how often it may try. With the larger deck 0.28.5 loses cells
-while it reads them, on some layouts every second time; a run that ends has seen all."""
+"""KLayout's exit codes after a segmentation fault, and how often it may try."""
+
+_UNCOLLECTED = {
+    "RUBY_GC_HEAP_INIT_SLOTS": "5000000",
+    **{f"RUBY_GC_{limit}LIMIT{most}": "4000000000" for limit in ("MALLOC_", "OLDMALLOC_") for most in ("", "_MAX")},
+}
+"""Settings by which KLayout's Ruby collects no garbage: 0.28.5 loses shapes that it is still reading, and then crashes,
+with the larger deck on some layouts every second time."""
 
 
 class CheckError(RuntimeError):
@@ -154,7 +160,7 @@ def _klayout(deck: Path, variables: Mapping[str, object], work: Path) -> str:
             what="KLayout",
             limit=_LIMIT,
             directory=work,
-            environment=os.environ | {"KLAYOUT_HOME": str(work)},
+            environment=os.environ | {"KLAYOUT_HOME": str(work)} | _UNCOLLECTED,
         )
         if done.code not in _CRASHED:
             break
