@@ -20,8 +20,8 @@ from openmxu.layout.technology import Technology
 from openmxu.pages.figures import COLOURS
 
 _INCHES, _DPI = 8.0, 110
-_SHADES = 64
-"""Colours of the picture: of a unit of 4x4, 0.4 MB in place of 2."""
+_SHADES = 256
+"""Colours of the picture, near those of the legend: of a unit of 4x4, 0.6 MB in place of 2."""
 _MOST = 20
 """Modules that have colours of their own, the largest ones; smaller ones share a grey."""
 
@@ -44,7 +44,7 @@ def draw_picture(
     figure.savefig(buffer, format="png", bbox_inches="tight")
     picture = io.BytesIO()
     with Image.open(buffer) as drawn:
-        drawn.convert("RGB").quantize(_SHADES).save(picture, "PNG", optimize=True)
+        drawn.convert("RGB").quantize(_SHADES, Image.Quantize.FASTOCTREE).save(picture, "PNG", optimize=True)
     return picture.getvalue()
 
 
