@@ -140,7 +140,6 @@ _MISTAKES = {
         "--target genric": "xilinx7-dsp, not 'genric'; did you mean generic?",
         "--target ecp5 --orders 3": "orders must be 0 without a target whose gates ABC maps by a script",
         "--peers . --energy": "--energy applies only to reports of our own designs, not to --peers",
-        "--peers . --energy": "--energy applies only to reports of our own designs, not to --peers",
         "--format fp64": "format must be one of bf16, fp16, tf32, fp8_e5m2, fp8_e4m3, fp32 or eXfY",
         "--format bf16 --part divider": "part must be one of product, multiplier,",
         "--width 0-3": "width must be fraction bits from 1 to 23, or a range as in 1-23, not '0-3'",
