@@ -144,6 +144,8 @@ class _Pair:
         without guards differ; for each claim, a bit is high where it is wrong.
         """
         lines = [_table("zero"), _table("one", "1")]
+        if spaced := [output for _, _, output in self._gates if len(str(output).split()) != 1]:
+            raise ValueError(f"bits must have names without spaces, not {spaced[0]!r}")
         shared = {bit: f"i{bit}" for bit in [*self._given, *self._registers]}
         left = shared | {"0": "zero", "x": "zero", "1": "one"} | {self._switch: "zero"}
         right = left | {self._switch: "one"} | {register: f"m{register}" for register in self.guards}

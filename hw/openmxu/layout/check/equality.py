@@ -134,15 +134,15 @@ def _joined(described: Netlist, mapped: Netlist, same: Mapping[Bit, Bit], absent
     seen = set[Bit]()
     for bit, second in states.items():
         first = same[bit]
-        pins = {pin: (chosen(f"{pin} {bit}", at(first, pin), ours(second.connections[pin][0])),) for pin in "CD"}
+        pins = {pin: (chosen(f"{pin}_{bit}", at(first, pin), ours(second.connections[pin][0])),) for pin in "CD"}
         if first in seen:  # the netlist has it twice
-            outputs |= {f"${pin} {bit}": chose for pin, chose in pins.items()}
+            outputs |= {f"${pin}_{bit}": chose for pin, chose in pins.items()}
         else:
             cells.append(replace(registers[first], connections={**registers[first].connections, **pins}))
         seen.add(first)
     for bit, kept in absent.items():
         for pin in "CD" if kept in registers else "D":
-            outputs[f"${pin} absent {bit}"] = (chosen(f"{pin} absent {bit}", at(bit, pin), at(kept, pin)),)
+            outputs[f"${pin}_absent_{bit}"] = (chosen(f"{pin}_absent_{bit}", at(bit, pin), at(kept, pin)),)
     return Netlist(described.name, {**described.inputs, _SWITCH: (_SWITCH,)}, outputs, tuple(cells), {}, {})
 
 
