@@ -72,6 +72,10 @@ class Technology:
             return (x - side, y - end, x + side, y + length + end)
         return (x - end, y - side, x + length + end, y + side)
 
+    def farads(self, lengths: Mapping[int, int]) -> float:
+        """Capacitance of wires, by their lengths in nm on each level."""
+        return sum(self.metals[level].farads * length / 1000 for level, length in lengths.items())
+
     def step(self, level: int) -> int:
         """Distance of two nodes on a track."""
         return self.grid["y" if self.metals[level].vertical else "x"]

@@ -82,23 +82,19 @@ def measure_one(result: Result, operands: str, limit: float = yosys.TIME_LIMIT, 
     return _one(result, operands, lambda: Player(netlist_of(result, limit)), layer)
 
 
-def mean_energy(netlist: TimedNetlist, point: Point, operands: str = NORMAL) -> float:
+def mean_energy(netlist: TimedNetlist, point: Point) -> float:
     """Return the energy of a cycle of a part in pJ; each output is compared with the golden model's."""
-    player = Player(netlist)
-    runs = [
-        _played(player, workload(point, operands, stretches=STRETCHES, seed=seed), "the golden model's")
-        for seed in range(SEEDS)
-    ]
-    return float(np.mean([sum(run[:3]) for run in runs]))
+    figures = _measured(Player(netlist), point, NORMAL, None)
+    return figures["clock"] + figures["flip_flops"] + figures["logic"]
 
 
 def _one(result: Result, operands: str, player: Callable[[], Player], layer: Layer | None) -> Energy:
     """As :func:`measure_one`; the netlist is made only if nobody has measured it yet."""
-    energy = Energy(result, operands)
+    energy, point = Energy(result, operands), result.point
     digest = layer.sha256 if layer and operands == LAYER else ""
     key = cache.key("energy", _sources(), result.key, operands, digest, f"{STRETCHES} {SEEDS}")
     try:
-        kept = cache.fetch("areas", key, lambda: json.dumps(_measured(player(), result, operands, layer)).encode())
+        kept = cache.fetch("areas", key, lambda: json.dumps(_measured(player(), point, operands, layer)).encode())
     except (NoPowerError, UnsuitableError, CompilationError, yosys.SynthesisError) as error:
         return replace(energy, error=str(error))
     return replace(energy, cycles=STRETCHES * STRETCH, seeds=SEEDS, **json.loads(kept))
@@ -112,9 +108,9 @@ def _sources() -> str:
     return digest.hexdigest()
 
 
-def _measured(player: Player, result: Result, operands: str, layer: Layer | None) -> dict[str, float]:
+def _measured(player: Player, point: Point, operands: str, layer: Layer | None) -> dict[str, float]:
     """Return means over the seeds."""
-    runs = [_played(player, *_workload(player.netlist, result, operands, seed, layer)) for seed in range(SEEDS)]
+    runs = [_played(player, *_workload(player.netlist, point, operands, seed, layer)) for seed in range(SEEDS)]
     sums = [sum(run[:3]) for run in runs]
     means = dict(zip(_FIGURES, np.mean(runs, axis=0).tolist(), strict=True))
     return {**means, "spread": float(np.std(sums, ddof=1) / np.mean(sums))}
@@ -132,12 +128,12 @@ def _played(player: Player, load: Workload, right: str) -> list[float]:
 
 
 def _workload(
-    netlist: TimedNetlist, result: Result, operands: str, seed: int, layer: Layer | None
+    netlist: TimedNetlist, point: Point, operands: str, seed: int, layer: Layer | None
 ) -> tuple[Workload, str]:
     """Return the inputs and expected outputs of a netlist, and the owner of these outputs."""
     if operands == RANDOM:
         return random_workload(netlist, cycles=STRETCHES * STRETCH, seed=seed), "its cells' without delays"
-    return workload(result.point, operands, stretches=STRETCHES, seed=seed, layer=layer), "the golden model's"
+    return workload(point, operands, stretches=STRETCHES, seed=seed, layer=layer), "the golden model's"
 
 
 def netlist_of(result: Result, limit: float = yosys.TIME_LIMIT) -> TimedNetlist:

@@ -1,7 +1,7 @@
 """Each design laid out with several seeds, as densely as wires allow, checked and measured."""
 
 import datetime
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from openmxu import yosys
@@ -54,25 +54,22 @@ def layouts(roots: Sequence[Path], peers: Path | None, only: Sequence[str], tell
     return Layouts(datetime.date.today().isoformat(), machine_name(), provenance() | tools, costs)
 
 
-def _peers(folder: Path | None) -> Iterator[Point]:
+def _peers(folder: Path | None) -> list[Point]:
     """Elements of others."""
-    if folder is not None:
-        for peer in read_peers(folder):
-            if peer.ours.design == "pe":
-                yield read_peer(peer, folder, yosys.TIME_LIMIT)
+    if folder is None:
+        return []
+    return [read_peer(peer, folder, yosys.TIME_LIMIT) for peer in read_peers(folder) if peer.ours.design == "pe"]
 
 
 def _cost(design: Point, foundry: Foundry, tell: Tell) -> tuple[Cost, Outcome]:
     """What a design takes, and its layouts."""
     source = Source(design.name, design.top, design.in_form(AREA))
     outcome = _densest(source, foundry, tell)
-    energies: dict[str, list[float]] = {"bare": [], "wired": []}
+    bare, wired = [], []
     if design.format:  # a peer's operands are not known
         tell(f"energies of {design.name}")
-        energies["bare"] = [_energy(design, outcome, outcome.best, {}, foundry)]
-        energies["wired"] = [
-            _energy(design, outcome, each, _farads(each, foundry), foundry) for each in outcome.layouts
-        ]
+        bare = [_energy(design, outcome, outcome.best, foundry, wires=False)]
+        wired = [_energy(design, outcome, each, foundry, wires=True) for each in outcome.layouts]
     record = to_record(outcome, foundry)
     return (
         Cost(
@@ -83,8 +80,8 @@ def _cost(design: Point, foundry: Foundry, tell: Tell) -> tuple[Cost, Outcome]:
             buffers=record["buffers"],
             core_um2=record["core_um2"],
             seeds=tuple(record["seeds"]),
-            bare_pj=tuple(energies["bare"]),
-            wired_pj=tuple(energies["wired"]),
+            bare_pj=tuple(bare),
+            wired_pj=tuple(wired),
             utilisation=record["utilisation"],
             passed=record["checks"]["passed"],
         ),
@@ -92,16 +89,10 @@ def _cost(design: Point, foundry: Foundry, tell: Tell) -> tuple[Cost, Outcome]:
     )
 
 
-def _farads(layout: Layout, foundry: Foundry) -> dict[str, float]:
-    """Capacitance of each net's wires."""
-    metals = foundry.technology.metals
-    return {
-        net: sum(metals[level].farads * length / 1000 for level, length in route.lengths().items())
-        for net, route in layout.routes.items()
-    }
-
-
-def _energy(design: Point, outcome: Outcome, layout: Layout, farads: Mapping[str, float], foundry: Foundry) -> float:
+def _energy(design: Point, outcome: Outcome, layout: Layout, foundry: Foundry, *, wires: bool) -> float:
+    """PJ of a cycle."""
+    routes = layout.routes.items() if wires else ()
+    farads = {net: foundry.technology.farads(route.lengths()) for net, route in routes}
     cells = read_cells(foundry.liberty)
     return mean_energy(timed(layout.placed, outcome.mapped.ports, farads, foundry.kit, cells), design)
 

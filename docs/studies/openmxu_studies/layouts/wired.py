@@ -42,7 +42,8 @@ def timed(
     """
     masters = {each.name: each.master for each in placed.instances}
     pins: dict[str, dict[str, str]] = defaultdict(dict)
-    loads = {net: charge * 1e12 / cells.picofarads for net, charge in farads.items()}
+    wires = {net: charge * 1e12 / cells.picofarads for net, charge in farads.items()}
+    loads = dict(wires)
     capacitances = {
         (name, pin.name): sum(pin.capacitances) / 2 for name, cell in cells.cells.items() for pin in cell.inputs
     }
@@ -50,10 +51,9 @@ def timed(
         for name, pin in ends:
             pins[name][pin] = net
             loads[net] = loads.get(net, 0.0) + capacitances.get((masters[name], pin), 0.0)
-    made = dict(cells.cells)
-    made |= {f"wire {net}": _wire(charge * 1e12 / cells.picofarads) for net, charge in farads.items()}
-    kinds = masters | {name: name for name in made if name.startswith("wire ")}
-    whole: dict[str, Mapping[str, str]] = {**pins, **{f"wire {net}": {"A": net} for net in farads}}
+    made = {**cells.cells, **{f"wire {net}": _wire(load) for net, load in wires.items()}}
+    kinds = masters | {f"wire {net}": f"wire {net}" for net in wires}
+    whole: dict[str, Mapping[str, str]] = {**pins, **{f"wire {net}": {"A": net} for net in wires}}
     tree = {CLOCK}
     for name in _buffers(pins, masters, kit):
         net = pins[name][kit.clock_buffer.output]

@@ -67,7 +67,7 @@ opt_clean
 write_json /job/result
 """
 """Registers that hold the same are joined, and products are sums of rows, here as by the recipe: with multipliers of 11
-bits that are built in two ways the solver finds no end."""
+bits that are built in two ways the solver finds no end. The rows are written anew, so that the recipe's are checked."""
 
 _BEGINNING = """\
 read_rtlil /job/design.il
@@ -119,9 +119,7 @@ def _joined(described: Netlist, mapped: Netlist, same: Mapping[Bit, Bit], absent
         return theirs(registers[bit].connections[pin][0]) if bit in registers else bit
 
     cells = [_connected(cell, theirs) for cell in described.cells if cell.type != _REGISTER]
-    for cell in mapped.cells:
-        if cell.type != _REGISTER:
-            cells.append(_connected(cell, ours))
+    cells += [_connected(cell, ours) for cell in mapped.cells if cell.type != _REGISTER]
     cells.append(_gate("$_NOT_", "other", A=_SWITCH))
 
     def chosen(name: str, first: Bit, second: Bit) -> Bit:
@@ -173,15 +171,13 @@ def _paired(described: Netlist, mapped: Netlist) -> tuple[dict[Bit, Bit], dict[B
 
 def _check_beginning(design: Netlist, described: Netlist, absent: Mapping[Bit, Bit]) -> None:
     """Refuse registers that the netlist lacks, and that do not begin with the value of what stands for them."""
-    values = {}
-    for name, text in design.initial.items():
-        for index, value in enumerate(reversed(text)):
-            values[f"{name}[{index}]" if len(text) > 1 else name] = value
-    begins: dict[Bit, str] = {"0": "0"}
+    initial = {name: tuple(reversed(text)) for name, text in design.initial.items()}
+    values = {name: value for value, name in bit_names(initial)}
+    begins: dict[Bit, Bit] = {"0": "0"}
     names: dict[Bit, str] = {}
     for bit, name in bit_names(described.nets):
         names.setdefault(bit, name)
-        if values.get(name, "x") in "01":
+        if values.get(name) in ("0", "1"):
             begins[bit] = values[name]
     registers = _registers(described)
     for bit, kept in absent.items():

@@ -1,6 +1,6 @@
 """A drawing of a layout's layers, each of which hides when its name is clicked."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 from itertools import chain
 
@@ -28,7 +28,34 @@ def draw_layers(
     cells: Mapping[str, Cell],
 ) -> str:
     """The drawing, as SVG, in units of 10 nm."""
-    layers = dict(_layers(placed, routes, straps, technology, cells))
+    layers: dict[str, tuple[str, str, str]] = {}
+    row = technology.grid["row"] // 10
+    named = {name for ends in placed.nets.values() for name, _ in ends}
+    boxes = (
+        (each.x // 10, each.y // 10, cells[each.master].width // 10) for each in placed.instances if each.name in named
+    )
+    path = "".join(f"M{x} {y}h{wide}v{row}h{-wide}z" for x, y, wide in boxes)
+    layers["cells"] = ("#9aa5ad", 'stroke-width="4"', path)
+    wires = [*chain.from_iterable(route.wires for route in routes.values())]
+    thick = f'stroke-width="{technology.wires["width"] // 10}"'
+    for level, metal in enumerate(technology.metals):
+        way = "v" if metal.vertical else "h"
+        path = "".join(
+            f"M{wire.x // 10} {wire.y // 10}{way}{wire.length // 10}" for wire in wires if wire.level == level
+        )
+        layers[metal.name] = (COLOURS[level], f'{thick} stroke-opacity="0.7"', path)
+    vias = {(via.x // 10, via.y // 10) for route in routes.values() for via in route.vias}
+    layers["vias"] = ("#333333", thick, "".join(f"M{x} {y}h0" for x, y in sorted(vias)))
+    rects = [[side // 10 for side in strap.rect] for strap in straps]
+    path = "".join(
+        f"M{left} {bottom}h{right - left}v{top - bottom}h{left - right}z" for left, bottom, right, top in rects
+    )
+    layers[technology.straps["name"]] = ("#b5a642", 'stroke-width="20"', path)
+    return _svg(placed, layers)
+
+
+def _svg(placed: Placed, layers: Mapping[str, tuple[str, str, str]]) -> str:
+    """Layers, each with its colour, its style and a path, and their names beside them."""
     width, height = placed.width // 10, placed.height // 10
     font = height // 40
     view = f"{-font} {-font} {width + 12 * font} {height + 2 * font}"
@@ -53,34 +80,3 @@ def draw_layers(
             f"<script>{_SCRIPT}</script></svg>\n",
         ]
     )
-
-
-def _layers(
-    placed: Placed,
-    routes: Mapping[str, Route],
-    straps: Sequence[Strap],
-    technology: Technology,
-    cells: Mapping[str, Cell],
-) -> Iterator[tuple[str, tuple[str, str, str]]]:
-    """Each layer's name, with its colour, its style, and a path."""
-    row = technology.grid["row"] // 10
-    named = {name for ends in placed.nets.values() for name, _ in ends}
-    boxes = (
-        (each.x // 10, each.y // 10, cells[each.master].width // 10) for each in placed.instances if each.name in named
-    )
-    yield "cells", ("#9aa5ad", 'stroke-width="4"', "".join(f"M{x} {y}h{wide}v{row}h{-wide}z" for x, y, wide in boxes))
-    wires = [*chain.from_iterable(route.wires for route in routes.values())]
-    thick = f'stroke-width="{technology.wires["width"] // 10}"'
-    for level, metal in enumerate(technology.metals):
-        way = "v" if metal.vertical else "h"
-        path = "".join(
-            f"M{wire.x // 10} {wire.y // 10}{way}{wire.length // 10}" for wire in wires if wire.level == level
-        )
-        yield metal.name, (COLOURS[level], f'{thick} stroke-opacity="0.7"', path)
-    vias = {(via.x // 10, via.y // 10) for route in routes.values() for via in route.vias}
-    yield "vias", ("#333333", thick, "".join(f"M{x} {y}h0" for x, y in sorted(vias)))
-    rects = [[side // 10 for side in strap.rect] for strap in straps]
-    path = "".join(
-        f"M{left} {bottom}h{right - left}v{top - bottom}h{left - right}z" for left, bottom, right, top in rects
-    )
-    yield technology.straps["name"], ("#b5a642", 'stroke-width="20"', path)

@@ -69,13 +69,12 @@ def to_record(outcome: Outcome, foundry: Foundry) -> dict[str, Any]:
 
 def _figures(layout: Layout, technology: Technology, period: float | None) -> dict[str, int | float | None]:
     lengths = sum((route.lengths() for route in layout.routes.values()), Counter[int]())
-    metals = list(enumerate(technology.metals))
     return {
         "seed": layout.seed,
-        **{f"{metal.name}_mm": round(lengths[level] / 1e6, 3) for level, metal in metals},
+        **{f"{name}_mm": round(lengths[level] / 1e6, 3) for name, level in technology.levels.items()},
         "wires_mm": round(lengths.total() / 1e6, 3),
         "vias": sum(len(route.vias) for route in layout.routes.values()),
-        "wires_pf": round(sum(metal.farads * lengths[level] * 1e9 for level, metal in metals), 3),
+        "wires_pf": round(technology.farads(lengths) * 1e12, 3),
         **{f"{name}_ns": delay for name, delay in asdict(layout.timing).items()},
         "bare_ns": layout.bare.arrival,
         "slack_ns": None if period is None else round(period - layout.timing.arrival, 4),

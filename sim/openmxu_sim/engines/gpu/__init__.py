@@ -36,7 +36,7 @@ def is_possible(operand: str, accumulate: str, terms: int) -> bool:
 def products(
     a: torch.Tensor, b: torch.Tensor, *, operand: str, precision: str, subnormals: str, rows: int
 ) -> torch.Tensor:
-    """Multiply (P, M, K) by (P, K, N) on a GPU: (P, M, N) in float32. Parameters have been checked.
+    """Multiply (P, M, K) by (P, K, N) on a GPU, all in float32: (P, M, N). Parameters have been checked.
 
     Raises
     ------
@@ -47,8 +47,7 @@ def products(
         parts = zip(a.split(_MOST_PRODUCTS), b.split(_MOST_PRODUCTS), strict=True)
         how = {"operand": operand, "precision": precision, "subnormals": subnormals}
         return torch.cat([products(*part, **how, rows=rows) for part in parts])
-    left, right = (tensor.detach().resolve_neg().float() for tensor in (a, b.mT))
-    (count, m, inner), n = left.shape, right.shape[1]
+    (count, m, inner), n = a.shape, b.shape[2]
     result = torch.zeros((count, m, n), dtype=torch.float32, device=a.device)
     if not result.numel() or not inner:
         return result
@@ -56,7 +55,7 @@ def products(
     fmt = find_format(operand)
     passes = PASSES[precision]
     packed: dict[tuple[int, Part], tuple[torch.Tensor, torch.Tensor]] = {}
-    for side, tensor in enumerate((left, right)):
+    for side, tensor in enumerate((a, b.mT)):
         for part in dict.fromkeys(pair[side] for pair in passes):
             packed[side, part] = run.pack(tensor, part, fmt)
     for number, pair in enumerate(passes):

@@ -51,12 +51,6 @@ struct Format {
   float grid;
 };
 
-// One pass: it goes on where the one before ended (later), after NaNs have become +0 (clear); the last one leaves the
-// canonical NaN.
-struct Pass {
-  int later, clear, last;
-};
-
 __device__ static u32 converted(u32 bits, Format format, int flush) {
   int dropped = 23 - format.fraction_width;
   u32 magnitude = bits & MAGNITUDE, sign = bits ^ magnitude;
@@ -164,9 +158,12 @@ __device__ static __forceinline__ void step(float sums[8][8], const float *a, co
       sums[i][j] = FUSED ? fused(left[i], right[j], sums[i][j]) : plus(sums[i][j], times(left[i], right[j]));
 }
 
+// One pass: it goes on where the one before ended (later), after NaNs have become +0 (clear); the last one leaves the
+// canonical NaN.
 template <int FUSED>
 __device__ static __forceinline__ void multiply(const float *a, const float *b, int m, int inner, int n, int a_padded,
-                                                int b_padded, int rows, Pass pass, float *result) {
+                                                int b_padded, int rows, int later, int clear, int last,
+                                                float *result) {
   __shared__ __align__(16) float left[2][DEPTH * SIDE], right[2][DEPTH * SIDE];
   int panels = b_padded / SIDE, band = blockIdx.x / panels, panel = blockIdx.x % panels;
   int row = threadIdx.x / 16 * 4, column = threadIdx.x % 16 * 4;
@@ -179,12 +176,12 @@ __device__ static __forceinline__ void multiply(const float *a, const float *b, 
 #pragma unroll
     for (int j = 0; j < 8; j++) {
       int y = band * SIDE + i / 4 * 64 + row + i % 4, x = panel * SIDE + j / 4 * 64 + column + j % 4;
-      float total = pass.later && y < m && x < n ? result[(i64)y * n + x] : 0.0f;
-      totals[i][j] = pass.clear && total != total ? 0.0f : total;
+      float total = later && y < m && x < n ? result[(i64)y * n + x] : 0.0f;
+      totals[i][j] = clear && total != total ? 0.0f : total;
       sums[i][j] = 0.0f;
     }
   int at = 0, left_in_tile = rows < inner ? rows : inner, length = left_in_tile < DEPTH ? left_in_tile : DEPTH;
-  int is_first = !pass.later;
+  int is_first = !later;
   Chunk chunk = fetch(a, b, a_padded, b_padded, length);
   for (int k = 0; k < inner;) {
     for (int i = 0; i < 2; i++) {
@@ -222,7 +219,7 @@ __device__ static __forceinline__ void multiply(const float *a, const float *b, 
     for (int j = 0; j < 8; j++) {
       int y = band * SIDE + i / 4 * 64 + row + i % 4, x = panel * SIDE + j / 4 * 64 + column + j % 4;
       float total = totals[i][j];
-      if (pass.last && total != total) total = __uint_as_float(CANONICAL_NAN);
+      if (last && total != total) total = __uint_as_float(CANONICAL_NAN);
       if (y < m && x < n) result[(i64)y * n + x] = total;
     }
 }
@@ -232,12 +229,11 @@ __device__ static __forceinline__ void multiply(const float *a, const float *b, 
   extern "C" __global__ void __launch_bounds__(THREADS) NAME(                                                         \
     const float *a, const float *b, const int *a_extents, const int *b_extents, int fraction_width, int flush, int m, \
     int inner, int n, int a_padded, int b_padded, int rows, int later, int clear, int last, float *result) {          \
-    Pass pass = {later, clear, last};                                                                                 \
     int panels = b_padded / SIDE;                                                                                     \
     a_extents += 2 * (blockIdx.z * (a_padded / SIDE) + blockIdx.x / panels);                                          \
     b_extents += 2 * (blockIdx.z * panels + blockIdx.x % panels);                                                     \
     if (fits(a_extents, b_extents, fraction_width, flush) == FUSED)                                                   \
-      multiply<FUSED>(a, b, m, inner, n, a_padded, b_padded, rows, pass, result);                                     \
+      multiply<FUSED>(a, b, m, inner, n, a_padded, b_padded, rows, later, clear, last, result);                       \
   }
 PRODUCTS(products_fused, 1)
 PRODUCTS(products_plain, 0)
