@@ -125,7 +125,7 @@ _CASES = [
 
 
 def _operands(m: int, k: int, n: int, kind: str) -> list[np.ndarray]:
-    """Any bit patterns; products near 2^-126, which are flushed, or not quite; subnormal ones by large ones; others."""
+    """Any bit patterns; products near 2^-126, which are flushed, or not quite; subnormal ones by large ones; infinities; others."""
     rng = np.random.default_rng(m + 3 * k + 5 * n)
     shapes = (2, m, k), (2, k, n)
     if kind == "patterns":
@@ -133,6 +133,8 @@ def _operands(m: int, k: int, n: int, kind: str) -> list[np.ndarray]:
     if kind == "subnormal":
         small = rng.integers(0, 1 << 24, shapes[0], np.uint32) | rng.integers(0, 2, shapes[0], np.uint32) << 31
         return [small.view(np.float32), rng.standard_normal(shapes[1], np.float32) * np.float32(2.0**100)]
+    if kind == "infinite":  # one operand in eight, which leaves NaNs in low parts
+        return [np.where(rng.random(shape) < 1 / 8, np.float32(np.inf), np.float32(1.5)) for shape in shapes]
     scale = np.float32(2.0**-63 if kind == "tiny" else 1)
     return [(rng.standard_normal(shape, np.float32) * scale).astype(np.float32) for shape in shapes]
 
@@ -150,14 +152,14 @@ def _check(case: tuple[Any, ...], kind: str, device: str) -> None:
 
 @needs_host
 @pytest.mark.usefixtures("on_cpu")
-@pytest.mark.parametrize("kind", ["patterns", "tiny", "subnormal", "ordinary"])
+@pytest.mark.parametrize("kind", ["patterns", "tiny", "subnormal", "infinite", "ordinary"])
 @pytest.mark.parametrize("case", [_CASES[0], *map(slow, _CASES[1:])], ids=str)
 def test_bits_on_a_cpu(case: tuple[Any, ...], kind: str) -> None:
     _check(case, kind, "cpu")
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
-@pytest.mark.parametrize("kind", ["patterns", "tiny", "subnormal", "ordinary"])
+@pytest.mark.parametrize("kind", ["patterns", "tiny", "subnormal", "infinite", "ordinary"])
 @pytest.mark.parametrize("case", [*_CASES, (300, 1000, 400, 128, "bf16", "default", "flush")], ids=str)
 def test_bits_on_a_gpu(case: tuple[Any, ...], kind: str) -> None:
     pytest.importorskip("cupy", reason="CuPy is not installed: the extra gpu")
