@@ -125,7 +125,7 @@ _CASES = [
 
 
 def _operands(m: int, k: int, n: int, kind: str) -> list[np.ndarray]:
-    """Any bit patterns; products near 2^-126, which are flushed, or not quite; subnormal ones by large ones; infinities; others."""
+    """Any bit patterns; products near 2^-126, flushed or not quite; subnormal by large ones; infinities; others."""
     rng = np.random.default_rng(m + 3 * k + 5 * n)
     shapes = (2, m, k), (2, k, n)
     if kind == "patterns":
