@@ -162,7 +162,7 @@ def _add_study(parser: argparse.ArgumentParser, full: str) -> None:
 
 
 def _train(options: argparse.Namespace) -> None:
-    from openmxu_sim.golden.matrix import check_terms
+    from openmxu_sim.golden.setup import check_terms
 
     plan, training, tables, plot = (
         study(f"training.{name}", "study training") for name in ("plan", "study", "tables", "training_plot")
@@ -183,7 +183,7 @@ def _train(options: argparse.Namespace) -> None:
 
 
 def _run_pretrained(options: argparse.Namespace) -> None:
-    from openmxu_sim.golden.matrix import check_terms
+    from openmxu_sim.golden.setup import check_terms
 
     answers, ask = (study(f"pretrained.{name}", "study pretrained") for name in ("answers", "ask"))
     check_terms(options.terms, 128, "flush")

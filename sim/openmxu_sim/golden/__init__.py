@@ -19,7 +19,8 @@ pattern is decoded exactly into binary64, the exact result is formed there, and 
 
 from openmxu_sim.golden.arithmetic import add, convert, dot_product_add, multiply
 from openmxu_sim.golden.formats import DTYPES, FORMATS, Format, check_unmasked, find_format
-from openmxu_sim.golden.matrix import check_count, from_bits, matmul, to_array, to_bits
+from openmxu_sim.golden.matrix import from_bits, matmul, to_array, to_bits
+from openmxu_sim.golden.setup import check_count
 
 __all__ = [
     "DTYPES",

@@ -7,6 +7,8 @@ do. Nothing comes near the subnormal numbers of binary64, so the result does not
 process flushes those.
 """
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
@@ -26,16 +28,38 @@ def flush_subnormals(values: Values, fmt: Format) -> Values:
     return np.where(np.abs(values) < fmt.min_normal, np.copysign(0.0, values), values)
 
 
-def rounded(values: Values, fmt: Format, *, flush: bool) -> Values:
-    """Round to the nearest number of `fmt`, ties to even; this is the only place that rounds."""
+def rounded(
+    values: Values, fmt: Format, *, flush: bool, rounding: str = "nearest", noise: Values | None = None
+) -> Values:
+    """Round to a number of `fmt`: the nearest, ties to even, or as :func:`on_grid` says."""
     if flush:
         values = flush_subnormals(values, fmt)
+    number = on_grid(values, fmt, rounding, noise)
+    limit = np.where(np.isfinite(values), fmt.max_finite, np.inf) if rounding == "truncate" else np.inf
+    return np.where(np.abs(number) > fmt.max_finite, np.copysign(limit, number), number)
+
+
+def on_grid(values: Values, fmt: Format, rounding: str = "nearest", noise: Values | None = None) -> Values:
+    """Round to a number with the fraction bits and the least exponent of `fmt`; this is the only place that rounds.
+
+    ``"nearest"``: ties to even; ``"truncate"``: towards zero; ``"stochastic"``: away from zero if the part that is cut
+    off, in last places, 24 bits of it, and `noise`, in [0, 1), are 1 or more in sum.
+    """
     # The exponent of frexp is one above that of a significand in [1, 2). For an infinity or a NaN it is
     # unspecified, but scaling leaves those alone.
     exponent = np.maximum(np.frexp(values)[1] - 1, fmt.min_exponent)
     ulp_exponent = exponent - fmt.fraction_width
-    nearest = np.ldexp(np.rint(np.ldexp(values, -ulp_exponent)), ulp_exponent)
-    return np.where(np.abs(nearest) > fmt.max_finite, np.copysign(np.inf, nearest), nearest)
+    return np.ldexp(to_integers(np.ldexp(values, -ulp_exponent), rounding, noise), ulp_exponent)
+
+
+def to_integers(values: Values, rounding: str, noise: Values | None = None) -> Values:
+    """Round to integers as :func:`on_grid` does."""
+    if rounding == "nearest":
+        return np.rint(values)
+    if rounding == "truncate" or noise is None:
+        return np.trunc(values)
+    cut = np.ldexp(np.trunc(np.ldexp(values, 24)), -24)
+    return np.copysign(np.floor(np.abs(cut) + noise), values)
 
 
 def operand_values(patterns: Bits, fmt: Format, *, flush: bool) -> Values:
@@ -44,32 +68,47 @@ def operand_values(patterns: Bits, fmt: Format, *, flush: bool) -> Values:
     return flush_subnormals(values, fmt) if flush else values
 
 
-def rounded_product(a: Values, b: Values, fmt: Format, *, flush: bool) -> Values:
-    """Multiply, rounding once."""
+def rounded_product(a: Values, b: Values, fmt: Format, *, flush: bool, **way: Any) -> Values:
+    """Multiply, rounding once; `way`: see :func:`rounded`."""
     with np.errstate(invalid="ignore"):  # 0 × infinity is meant to be NaN
         product = a * b
-    return rounded(product, fmt, flush=flush)
+    return rounded(product, fmt, flush=flush, **way)
 
 
-def rounded_sum(a: Values, b: Values, fmt: Format, *, flush: bool) -> Values:
-    """Add numbers of `fmt`, rounding once.
+def rounded_sum(a: Values, b: Values, fmt: Format, *, flush: bool, **way: Any) -> Values:
+    """Add numbers of `fmt`, rounding once; `way`: see :func:`rounded`.
 
     Notes
     -----
     Where binary64 has to round the sum itself, this changes nothing. It has 53 bits, `fmt` at most 24, so
     the exponents are then more than 28 apart and the smaller number is below 1/16 ulp of the larger one.
     The nearest ties of `fmt` are 1/4 ulp away or more: the exact sum and the binary64 one are both on the
-    larger number's side of them, and both round to that number.
+    larger number's side of them, and both round to that number. Where `fmt` does not round to nearest, binary64 has to
+    round towards zero: of the 29 bits that it keeps below the last place of `fmt`, no one looks at more than 24.
     """
     with np.errstate(invalid="ignore"):  # infinity - infinity is meant to be NaN
         total = a + b
-    return rounded(total, fmt, flush=flush)
+        if way.get("rounding", "nearest") != "nearest":
+            part = total - a
+            error = (a - (total - part)) + (b - part)  # Knuth's: exact
+            away = (np.abs(total) > 0) & (error * np.sign(total) < 0)
+            total = np.where(away, np.nextafter(total, 0), total)
+    return rounded(total, fmt, flush=flush, **way)
 
 
-def rounded_terms(c: Values, a: Values, b: Values, fmt: Format) -> Values:
+def rounded_terms(
+    c: Values,
+    a: Values,
+    b: Values,
+    fmt: Format,
+    *,
+    guard: int = 3,
+    rounding: str = "nearest",
+    noise: Values | None = None,
+) -> Values:
     """Add the products of `a` and `b` along the last axis to `c`, rounding once: the contract's "Several terms".
 
-    All terms are cut towards zero to a multiple of ``2**place``, three bits below the last place of a number of
+    All terms are cut towards zero to a multiple of ``2**place``, `guard` bits below the last place of a number of
     `fmt` with the largest exponent among them. Operands are normal numbers of formats whose products binary64 holds.
 
     Notes
@@ -83,13 +122,14 @@ def rounded_terms(c: Values, a: Values, b: Values, fmt: Format) -> Values:
     of_products = np.broadcast_to(_exponent(a) + _exponent(b), products.shape)
     exponents = np.concatenate([_exponent(c)[..., np.newaxis], of_products], axis=-1)
     counts = np.isfinite(terms) & (terms != 0)
-    scale = np.max(exponents, axis=-1, where=counts, initial=-1000) - fmt.fraction_width - 3
+    scale = np.max(exponents, axis=-1, where=counts, initial=-1000) - fmt.fraction_width - guard
     units = np.ldexp(np.where(counts, terms, 0.0), -scale[..., np.newaxis])
     total = np.trunc(units).sum(axis=-1)
 
     dropped = np.maximum(_exponent(total) - fmt.fraction_width, 0)
-    nearest = np.ldexp(np.rint(np.ldexp(total, -dropped)), dropped + scale)
-    nearest = np.where(np.abs(nearest) > fmt.max_finite, np.copysign(np.inf, nearest), nearest)
+    nearest = np.ldexp(to_integers(np.ldexp(total, -dropped), rounding, noise), dropped + scale)
+    limit = fmt.max_finite if rounding == "truncate" else np.inf
+    nearest = np.where(np.abs(nearest) > fmt.max_finite, np.copysign(limit, nearest), nearest)
     zero = np.where(np.signbit(terms).all(axis=-1), -0.0, 0.0)
     values = np.where(total == 0, zero, flush_subnormals(nearest, fmt))
     return np.where(np.isfinite(special), values, special)
@@ -154,9 +194,15 @@ def _convert_nan(patterns: Bits, source: Format, target: Format) -> Bits:
 
 @ieee_arithmetic()
 def multiply(
-    a: npt.ArrayLike, b: npt.ArrayLike, operand: str = "bf16", result: str = "fp32", *, subnormals: str = "flush"
+    a: npt.ArrayLike,
+    b: npt.ArrayLike,
+    operand: str = "bf16",
+    result: str = "fp32",
+    *,
+    weight: str | None = None,
+    subnormals: str = "flush",
 ) -> Bits:
-    """Multiply bit patterns of one format, with the product in another.
+    """Multiply bit patterns of one format, or of two, with the product in another.
 
     Round to nearest, ties to even, once. The sign is the exclusive or of the signs, also for zeros.
     0 × infinity and any NaN give the canonical quiet NaN of `result`. What is too large becomes infinity, a
@@ -168,6 +214,8 @@ def multiply(
         Patterns of `operand`.
     operand, result : str
         Formats, see :func:`find_format`.
+    weight : str
+        Format of `b`; by default that of `a`.
     subnormals : str
         ``"flush"``: a subnormal operand counts as a zero of its sign, and a product below the smallest
         normal number of `result` before rounding becomes one. ``"ieee"``: gradual underflow.
@@ -187,7 +235,7 @@ def multiply(
     operand_fmt = find_format(operand, "operand")
     result_fmt = find_format(result, "result")
     flush = check_subnormals(subnormals)
-    x, y = _decode_pair(a, b, operand_fmt, flush=flush)
+    x, y = _decode_pair(a, b, operand_fmt, find_format(weight or operand, "weight"), flush=flush)
     return encode(rounded_product(x, y, result_fmt, flush=flush), result_fmt)
 
 
@@ -223,13 +271,19 @@ def add(a: npt.ArrayLike, b: npt.ArrayLike, fmt: str = "fp32", *, subnormals: st
     """
     layout = find_format(fmt, "fmt")
     flush = check_subnormals(subnormals)
-    x, y = _decode_pair(a, b, layout, flush=flush)
+    x, y = _decode_pair(a, b, layout, layout, flush=flush)
     return encode(rounded_sum(x, y, layout, flush=flush), layout)
 
 
 @ieee_arithmetic()
 def dot_product_add(
-    c: npt.ArrayLike, a: npt.ArrayLike, b: npt.ArrayLike, operand: str = "bf16", result: str = "fp32"
+    c: npt.ArrayLike,
+    a: npt.ArrayLike,
+    b: npt.ArrayLike,
+    operand: str = "bf16",
+    result: str = "fp32",
+    *,
+    weight: str | None = None,
 ) -> Bits:
     """Add the products of `a` and `b` along the last axis to `c`, with one rounding, as an element of several terms.
 
@@ -246,6 +300,8 @@ def dot_product_add(
         Patterns of `operand`, one axis more than `c`. All three broadcast.
     operand, result : str
         Formats, see :func:`find_format`.
+    weight : str
+        Format of `b`; by default that of `a`.
 
     Returns
     -------
@@ -260,18 +316,21 @@ def dot_product_add(
         A pattern is wider than its format, the shapes do not broadcast, or a format is unknown.
     """
     result_fmt = find_format(result, "result")
-    x, y = _decode_pair(a, b, find_format(operand, "operand"), flush=True)
+    formats = find_format(operand, "operand"), find_format(weight or operand, "weight")
+    x, y = _decode_pair(a, b, *formats, flush=True)
     psum = operand_values(check_patterns(c, result_fmt, "c"), result_fmt, flush=True)
     shape = np.broadcast_shapes(psum.shape, np.broadcast_shapes(x.shape, y.shape)[:-1])
     return encode(rounded_terms(np.broadcast_to(psum, shape), x, y, result_fmt), result_fmt)
 
 
-def _decode_pair(a: npt.ArrayLike, b: npt.ArrayLike, fmt: Format, *, flush: bool) -> tuple[Values, Values]:
-    """Check two operands of `fmt`, and return the values that arithmetic sees."""
-    a_bits = check_patterns(a, fmt, "a")
-    b_bits = check_patterns(b, fmt, "b")
+def _decode_pair(
+    a: npt.ArrayLike, b: npt.ArrayLike, a_fmt: Format, b_fmt: Format, *, flush: bool
+) -> tuple[Values, Values]:
+    """Check two operands, and return the values that arithmetic sees."""
+    a_bits = check_patterns(a, a_fmt, "a")
+    b_bits = check_patterns(b, b_fmt, "b")
     try:
         np.broadcast_shapes(a_bits.shape, b_bits.shape)
     except ValueError:
         raise ValueError(f"a and b must have shapes that broadcast, not {a_bits.shape} and {b_bits.shape}") from None
-    return operand_values(a_bits, fmt, flush=flush), operand_values(b_bits, fmt, flush=flush)
+    return operand_values(a_bits, a_fmt, flush=flush), operand_values(b_bits, b_fmt, flush=flush)

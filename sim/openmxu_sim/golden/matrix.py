@@ -1,7 +1,6 @@
 """Matrix products, summed in the order the hardware sums."""
 
 import itertools
-import operator
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
@@ -9,13 +8,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from openmxu_sim.golden.arithmetic import check_subnormals, convert, rounded_product, rounded_sum, rounded_terms
+from openmxu_sim.golden.arithmetic import convert, rounded, rounded_product, rounded_sum, rounded_terms
 from openmxu_sim.golden.environment import ieee_arithmetic
 from openmxu_sim.golden.formats import (
     DTYPES,
     FORMATS,
     Bits,
-    Format,
     Values,
     check_patterns,
     check_unmasked,
@@ -24,7 +22,10 @@ from openmxu_sim.golden.formats import (
     find_format,
     is_nan,
 )
-from openmxu_sim.golden.passes import PASSES, split
+from openmxu_sim.golden.noise import Noise
+from openmxu_sim.golden.operands import Operand, Prepared, prepare
+from openmxu_sim.golden.passes import split
+from openmxu_sim.golden.setup import Setup, check_setup
 
 _FP32 = FORMATS["fp32"]
 
@@ -114,9 +115,13 @@ def matmul(
     precision: str = "default",
     subnormals: str = "flush",
     operand: str = "bf16",
+    weight: str | None = None,
     accumulate: str = "fp32",
+    between: str | None = None,
     result: str = "fp32",
     terms: int = 1,
+    seed: int = 0,
+    largest: tuple[float | None, float | None] = (None, None),
 ) -> npt.NDArray[Any]:
     """Multiply two matrices as an array with `rows` rows does.
 
@@ -146,13 +151,21 @@ def matmul(
     subnormals : str
         ``"flush"`` or ``"ieee"``, as for :func:`convert`, :func:`multiply` and :func:`add`.
     operand : str
-        Format the operands are converted to, see :func:`find_format`.
+        Format the operands are converted to, see :func:`find_operand`.
+    weight : str
+        Format of `b`; by default `operand`.
     accumulate : str
-        Format of products and sums. Several passes are made of bf16 with sums in fp32 only.
+        Format of products and sums, see :func:`find_sum`. Several passes are made of bf16 with sums in fp32 only.
+    between : str
+        Format in which sums of tiles are added; by default `accumulate`.
     result : str
         Format to which sums are converted when they are complete.
     terms : int
-        Products that are added at once, 1, 2, 4 or 8; a divisor of `rows`, and 1 with gradual underflow.
+        Products that are added at once, 1, 2, 4, 8, 16 or 32; a divisor of `rows`, and 1 with gradual underflow.
+    seed : int
+        Seed of stochastic rounding, see :mod:`openmxu_sim.golden.noise`.
+    largest : (float, float)
+        Magnitudes of `a` and `b` from which scales of a whole tensor are computed; ``None``: the largest there is.
 
     Returns
     -------
@@ -168,37 +181,66 @@ def matmul(
         no such passes for the formats.
     """
     a_bits, b_bits = check_operands(a, b)
-    rows = check_count(rows, "rows")
-    passes = check_precision(precision, operand, accumulate)
-    flush = check_subnormals(subnormals)
-    terms = check_terms(terms, rows, subnormals)
-    fmt, sum_fmt, target = (
-        find_format(name, parameter)
-        for name, parameter in ((operand, "operand"), (accumulate, "accumulate"), (result, "result"))
+    how = check_setup(
+        rows=rows,
+        precision=precision,
+        subnormals=subnormals,
+        operand=operand,
+        weight=weight,
+        accumulate=accumulate,
+        between=between,
+        terms=terms,
+    )
+    target, noise = find_format(result, "result"), Noise(seed)
+    left, right = (
+        prepare(bits, side, subnormals=subnormals, noise=partial(noise.of_operands, stream, *bits.shape), largest=peak)
+        for stream, (bits, side, peak) in enumerate(
+            zip((a_bits, b_bits.T), (how.operand, how.weight), largest, strict=True)
+        )
     )
 
-    def values(bits: Bits, part: str) -> Values:
-        # Conversion leaves no subnormal numbers in flush mode, so there are none to flush later.
-        if precision == "default":
-            return decode(convert(bits, "fp32", operand, subnormals=subnormals), fmt)
-        return decode(split(bits, part, subnormals=subnormals), fmt)
+    shape = a_bits.shape[0], b_bits.shape[1]
+    bits, fmt = np.zeros(shape, dtype=np.uint32), how.between.format
+    for m, n in itertools.product(_cut(shape[0], _SIDE), _cut(shape[1], _SIDE)) if bits.size else ():
+        draw = partial(noise.of_sums, np.arange(m.start, m.stop), np.arange(n.start, n.stop), shape[1])
+        bits[m, n] = encode(_sums(how, left, right, (m, n), draw), fmt)
+    numbers = bits if fmt == target else convert(bits, fmt.name, result, subnormals=subnormals)
+    return to_array(np.where(is_nan(bits, fmt), np.uint32(target.canonical_nan), numbers), result)
 
-    bits = np.zeros((a_bits.shape[0], b_bits.shape[1]), dtype=np.uint32)
-    for m, n in itertools.product(_cut(bits.shape[0], _SIDE), _cut(bits.shape[1], _SIDE)) if bits.size else ():
-        total = np.zeros(bits[m, n].shape)
-        for number, (a_part, b_part) in enumerate(passes):
-            if number and number == len(passes) - 1:
-                total[np.isnan(total)] = 0
-            left, right = partial(values, part=a_part), partial(values, part=b_part)
-            add = partial(_add_terms, terms=terms, fmt=sum_fmt, flush=flush)
-            sums = _tile_sums(a_bits[m], b_bits[:, n], rows, left, right, add, terms=terms)
-            for index, tile in enumerate(sums):
-                # Adding the first tile to +0 instead would turn a sum of -0, which flushing can leave, into +0.
-                first = number == 0 and index == 0
-                total = tile if first else rounded_sum(total, tile, sum_fmt, flush=flush)
-        bits[m, n] = encode(total, sum_fmt)
-    numbers = bits if accumulate == result else convert(bits, accumulate, result, subnormals=subnormals)
-    return to_array(np.where(is_nan(bits, sum_fmt), np.uint32(target.canonical_nan), numbers), result)
+
+def _sums(
+    how: Setup, left: Prepared, right: Prepared, part: tuple[slice, slice], draw: Callable[..., Values]
+) -> Values:
+    """Return the sums of some rows and columns, of all passes."""
+    (m, n), rows = part, how.tile(left.bits.shape[1])
+    a, b = left.bits[m], right.bits[n].T
+    total = np.zeros((a.shape[0], b.shape[1]))
+    for number, parts in enumerate(how.passes):
+        if number and number == len(how.passes) - 1:
+            total[np.isnan(total)] = 0
+        a_values, b_values = (
+            partial(_values, how, *side) for side in zip((how.operand, how.weight), parts, strict=True)
+        )
+        add = partial(_add_terms, how, draw)
+        for index, tile in enumerate(_tile_sums(a, b, rows, a_values, b_values, add, terms=how.terms)):
+            k = index * rows
+            scaled = _scaled(tile, how, (left.at(m, k), right.at(n, k)), partial(draw, k))
+            # Adding the first tile to +0 instead would turn a sum of -0, which flushing can leave, into +0.
+            if number == 0 and index == 0:
+                total = scaled
+            else:
+                way = how.between.way(partial(draw, k, 2))
+                total = rounded_sum(total, scaled, how.between.format, flush=how.flush, **way)
+    return total
+
+
+def _values(how: Setup, side: Operand, part: str, bits: Bits) -> Values:
+    """Return the values of a part of operands."""
+    mode = "flush" if how.flush else "ieee"
+    # Conversion leaves no subnormal numbers in flush mode, so there are none to flush later.
+    if len(how.passes) == 1:
+        return decode(convert(bits, "fp32", side.format.name, subnormals=mode), side.format)
+    return decode(split(bits, part, subnormals=mode), side.format)
 
 
 # Sums of different tiles do not depend on each other: numpy adds up as many at a time as are worth its call.
@@ -213,7 +255,7 @@ def _tile_sums(
     rows: int,
     a_values: Callable[[Bits], Values],
     b_values: Callable[[Bits], Values],
-    add: Callable[[Values, Values, Values], Values],
+    add: Callable[[Values, Values, Values, Values], Values],
     *,
     terms: int,
 ) -> Iterator[Values]:
@@ -227,21 +269,38 @@ def _tile_sums(
     for start, count, length in groups:
         span = slice(start, start + count * length)
         a_tiles, b_tiles = a[:, span].reshape(m, count, length), b[span].reshape(count, length, n)
-        psums = np.zeros((count, m, n))
+        psums, firsts = np.zeros((count, m, n)), np.arange(start, span.stop, length)[:, np.newaxis, np.newaxis]
         for part in _cut(length, terms * max(1, _SIDE * _SIDE // (count * max(m, n) * terms))):
             left, right = a_values(a_tiles[:, :, part]), b_values(b_tiles[:, part])
             for block in _cut(right.shape[1], terms):
                 # axes: tile, row of the result, column of the result, term
                 activations = left[:, np.newaxis, :, block].transpose(2, 0, 1, 3)
-                psums = add(psums, activations, right[:, block].transpose(0, 2, 1)[:, np.newaxis])
+                weights = right[:, block].transpose(0, 2, 1)[:, np.newaxis]
+                psums = add(psums, activations, weights, firsts + part.start + block.start)
         yield from psums
 
 
-def _add_terms(psums: Values, a: Values, b: Values, *, terms: int, fmt: Format, flush: bool) -> Values:
+def _add_terms(how: Setup, draw: Callable[..., Values], psums: Values, a: Values, b: Values, k: Values) -> Values:
     """Add a block of products, along the last axis: one of them with a rounding of its own, several at once."""
-    if terms > 1:
-        return rounded_terms(psums, a, b, fmt)
-    return rounded_sum(psums, rounded_product(a[..., 0], b[..., 0], fmt, flush=flush), fmt, flush=flush)
+    fmt, of_sum = how.sums.format, how.sums.way(partial(draw, k, 1))
+    if how.operand.integer:
+        return psums + a[..., 0] * b[..., 0]
+    if how.terms > 1:
+        return rounded_terms(psums, a, b, fmt, guard=how.sums.guard, **of_sum)
+    product = rounded_product(a[..., 0], b[..., 0], fmt, flush=how.flush, **how.sums.way(partial(draw, k, 0)))
+    return rounded_sum(psums, product, fmt, flush=how.flush, **of_sum)
+
+
+def _scaled(tile: Values, how: Setup, scales: Sequence[Values | None], draw: Callable[[int], Values]) -> Values:
+    """Return a tile's sums as those of tiles are added: times the scales of both operands, if they have any."""
+    flush, way = how.flush, how.between.way(partial(draw, 3))
+    if how.operand.integer:
+        tile = rounded(tile, _FP32, flush=flush)
+    factors = [np.ones((1, 1)) if scale is None else scale for scale in scales]
+    if any(scale is not None for scale in scales):
+        both = np.minimum(rounded(factors[0] * factors[1].T, _FP32, flush=False), _FP32.max_finite)
+        return rounded_product(tile, both, how.between.format, flush=flush, **way)
+    return tile if how.between.format == how.sums.format else rounded(tile, how.between.format, flush=flush, **way)
 
 
 def _cut(length: int, most: int) -> list[slice]:
@@ -271,37 +330,3 @@ def check_operands(a: npt.ArrayLike, b: npt.ArrayLike) -> tuple[Bits, Bits]:
     if a_bits.ndim != 2 or b_bits.ndim != 2 or a_bits.shape[1] != b_bits.shape[0]:
         raise ValueError(f"a and b must have shapes (M, K) and (K, N), not {a_bits.shape} and {b_bits.shape}")
     return a_bits, b_bits
-
-
-def check_precision(precision: str, operand: str = "bf16", accumulate: str = "fp32") -> Sequence[tuple[str, str]]:
-    """Check a precision, and return its passes, see :data:`PASSES`."""
-    if precision not in PASSES:
-        raise ValueError(f"precision must be {', '.join(map(repr, PASSES))}, not {precision!r}")
-    if precision != "default" and operand != "bf16":
-        raise ValueError(f"precision must be 'default' for operands in {operand}, not {precision!r}")
-    if precision != "default" and accumulate != "fp32":
-        raise ValueError(f"precision must be 'default' for sums in {accumulate}, not {precision!r}")
-    return PASSES[precision]
-
-
-def check_terms(terms: int, rows: int, subnormals: str) -> int:
-    """Check a number of terms that are added at once, and return it."""
-    if terms not in (1, 2, 4, 8):
-        raise ValueError(f"terms must be 1, 2, 4 or 8, not {terms!r}")
-    if rows % terms:
-        raise ValueError(f"rows must be a multiple of terms={terms}, not {rows}")
-    if terms > 1 and subnormals != "flush":
-        raise ValueError(f"terms must be 1 with gradual underflow, which would take 15 % more area, not {terms}")
-    return int(terms)
-
-
-def check_count(value: int, parameter: str, least: int = 1) -> int:
-    """Check a number of things, `least` or more, and return it."""
-    domain = f"{parameter} must be an integer >= {least}, not {value!r}"
-    try:
-        count = operator.index(value)
-    except TypeError:
-        raise TypeError(domain) from None
-    if count < least:
-        raise ValueError(domain)
-    return count

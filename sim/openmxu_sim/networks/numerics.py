@@ -13,7 +13,7 @@ from openmxu.spec.passes import find_precision
 from openmxu_sim import golden
 from openmxu_sim.engines import model
 from openmxu_sim.golden.arithmetic import check_subnormals
-from openmxu_sim.golden.matrix import check_precision, check_terms
+from openmxu_sim.golden.setup import check_precision, check_terms
 from openmxu_sim.operands.aliases import Floats
 
 

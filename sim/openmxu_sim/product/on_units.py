@@ -24,7 +24,7 @@ from openmxu_sim.engines.compiled.trace import Window
 from openmxu_sim.engines.known_answer import golden_name
 from openmxu_sim.engines.protocol import Device, Run
 from openmxu_sim.golden.environment import ieee_arithmetic
-from openmxu_sim.golden.matrix import check_precision
+from openmxu_sim.golden.setup import check_precision
 from openmxu_sim.operands.aliases import Progress, share_of
 from openmxu_sim.operands.stimulus import Stalls, collect, stimulus
 from openmxu_sim.operands.tensors import as_given

@@ -51,7 +51,8 @@ from openmxu_sim.engines.model.kernel import (
 from openmxu_sim.golden.arithmetic import check_subnormals
 from openmxu_sim.golden.environment import ieee_arithmetic
 from openmxu_sim.golden.formats import DTYPES, Bits, find_format
-from openmxu_sim.golden.matrix import check_count, check_operands, check_precision, check_terms
+from openmxu_sim.golden.matrix import check_operands
+from openmxu_sim.golden.setup import check_count, check_precision, check_terms
 from openmxu_sim.operands.aliases import Progress, share_of
 
 __all__ = ["PlainSetup", "is_small", "matmul", "plain_setup", "products"]

@@ -1,0 +1,109 @@
+"""Parameters on which the bits of a product depend, checked."""
+
+import operator
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from openmxu_sim.golden.arithmetic import check_subnormals
+from openmxu_sim.golden.operands import Operand, Sum, find_operand, find_sum
+from openmxu_sim.golden.passes import PASSES
+
+_MOST_INTEGERS = 1 << 17
+"""Products of int8 numbers whose sum has 32 bits."""
+
+
+@dataclass(frozen=True)
+class Setup:
+    """Parameters of a product, as :func:`openmxu_sim.golden.matmul` takes them."""
+
+    rows: int
+    passes: Sequence[tuple[str, str]]
+    flush: bool
+    operand: Operand
+    weight: Operand
+    sums: Sum
+    between: Sum
+    terms: int
+
+    def tile(self, inner: int) -> int:
+        """Return the number of products of one sum of a tile: of integers, all that have one scale."""
+        if not self.operand.integer:
+            return self.rows
+        length = min(side.length or max(1, inner) for side in (self.operand, self.weight))
+        if length > _MOST_INTEGERS:
+            raise ValueError(f"K, or blocks of it, must be at most {_MOST_INTEGERS} for int8 in 32 bits, not {length}")
+        return length
+
+
+def check_setup(
+    *,
+    rows: int,
+    precision: str = "default",
+    subnormals: str = "flush",
+    operand: str = "bf16",
+    weight: str | None = None,
+    accumulate: str = "fp32",
+    between: str | None = None,
+    terms: int = 1,
+) -> Setup:
+    """Check the parameters of a product.
+
+    Raises
+    ------
+    TypeError, ValueError
+        A parameter is outside its domain.
+    """
+    sides = find_operand(operand, "operand"), find_operand(weight or operand, "weight")
+    sums, tiles = find_sum(accumulate, "accumulate"), find_sum(between or accumulate, "between")
+    rows = check_count(rows, "rows")
+    passes = check_precision(precision, operand, accumulate)
+    if precision != "default" and not (weight in (None, operand) and between in (None, accumulate)):
+        raise ValueError(f"precision must be 'default' for two formats of operands or sums, not {precision!r}")
+    for side in sides:
+        if side.integer != sides[0].integer:
+            raise ValueError(f"operand and weight must both be int8, or none, not {operand!r} and {weight!r}")
+        if side.length % rows and not side.integer:
+            raise ValueError(f"rows must divide blocks of {side.length}, not {rows}")
+    if sides[0].integer and not (sums.is_plain and sums.format.name == tiles.format.name == "fp32" and terms == 1):
+        raise ValueError(
+            f"accumulate and between must be 'fp32', and terms 1, for int8 with sums in 32 bits, "
+            f"not {accumulate!r}, {between!r} and {terms}"
+        )
+    if sides[0].length and sides[1].length and sides[0].integer and sides[0].length != sides[1].length:
+        raise ValueError(f"operand and weight must have blocks of one length in int8, not {operand!r} and {weight!r}")
+    flush, terms = check_subnormals(subnormals), check_terms(terms, rows, subnormals)
+    return Setup(rows, passes, flush, *sides, sums, tiles, terms)
+
+
+def check_precision(precision: str, operand: str = "bf16", accumulate: str = "fp32") -> Sequence[tuple[str, str]]:
+    """Check a precision, and return its passes, see :data:`PASSES`."""
+    if precision not in PASSES:
+        raise ValueError(f"precision must be {', '.join(map(repr, PASSES))}, not {precision!r}")
+    if precision != "default" and operand != "bf16":
+        raise ValueError(f"precision must be 'default' for operands in {operand}, not {precision!r}")
+    if precision != "default" and accumulate != "fp32":
+        raise ValueError(f"precision must be 'default' for sums in {accumulate}, not {precision!r}")
+    return PASSES[precision]
+
+
+def check_terms(terms: int, rows: int, subnormals: str) -> int:
+    """Check a number of terms that are added at once, and return it."""
+    if terms not in (1, 2, 4, 8, 16, 32):
+        raise ValueError(f"terms must be 1, 2, 4, 8, 16 or 32, not {terms!r}")
+    if rows % terms:
+        raise ValueError(f"rows must be a multiple of terms={terms}, not {rows}")
+    if terms > 1 and subnormals != "flush":
+        raise ValueError(f"terms must be 1 with gradual underflow, which would take 15 % more area, not {terms}")
+    return int(terms)
+
+
+def check_count(value: int, parameter: str, least: int = 1) -> int:
+    """Check a number of things, `least` or more, and return it."""
+    domain = f"{parameter} must be an integer >= {least}, not {value!r}"
+    try:
+        count = operator.index(value)
+    except TypeError:
+        raise TypeError(domain) from None
+    if count < least:
+        raise ValueError(domain)
+    return count
