@@ -23,9 +23,9 @@ from openmxu_sim.golden.formats import (
     is_nan,
 )
 from openmxu_sim.golden.noise import Noise
-from openmxu_sim.golden.operands import Operand, Prepared, prepare
 from openmxu_sim.golden.passes import split
 from openmxu_sim.golden.setup import Setup, check_setup
+from openmxu_sim.golden.specifications import Operand, Prepared, prepare
 
 _FP32 = FORMATS["fp32"]
 

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from openmxu_sim.golden.arithmetic import check_subnormals
-from openmxu_sim.golden.operands import Operand, Sum, find_operand, find_sum
 from openmxu_sim.golden.passes import PASSES
+from openmxu_sim.golden.specifications import Operand, Sum, find_operand, find_sum
 
 _MOST_INTEGERS = 1 << 17
 """Products of int8 numbers whose sum has 32 bits."""
@@ -17,13 +17,18 @@ class Setup:
     """Parameters of a product, as :func:`openmxu_sim.golden.matmul` takes them."""
 
     rows: int
-    passes: Sequence[tuple[str, str]]
+    precision: str
     flush: bool
     operand: Operand
     weight: Operand
     sums: Sum
     between: Sum
     terms: int
+
+    @property
+    def passes(self) -> Sequence[tuple[str, str]]:
+        """Parts of activations and weights that are multiplied, one pass after the other."""
+        return PASSES[self.precision]
 
     def tile(self, inner: int) -> int:
         """Return the number of products of one sum of a tile: of integers, all that have one scale."""
@@ -56,7 +61,7 @@ def check_setup(
     sides = find_operand(operand, "operand"), find_operand(weight or operand, "weight")
     sums, tiles = find_sum(accumulate, "accumulate"), find_sum(between or accumulate, "between")
     rows = check_count(rows, "rows")
-    passes = check_precision(precision, operand, accumulate)
+    check_precision(precision, operand, accumulate)
     if precision != "default" and not (weight in (None, operand) and between in (None, accumulate)):
         raise ValueError(f"precision must be 'default' for two formats of operands or sums, not {precision!r}")
     for side in sides:
@@ -64,7 +69,8 @@ def check_setup(
             raise ValueError(f"operand and weight must both be int8, or none, not {operand!r} and {weight!r}")
         if side.length % rows and not side.integer:
             raise ValueError(f"rows must divide blocks of {side.length}, not {rows}")
-    if sides[0].integer and not (sums.is_plain and sums.format.name == tiles.format.name == "fp32" and terms == 1):
+    plain = sums.is_plain and tiles.is_plain and sums.format.name == tiles.format.name == "fp32"
+    if sides[0].integer and not (plain and terms == 1):
         raise ValueError(
             f"accumulate and between must be 'fp32', and terms 1, for int8 with sums in 32 bits, "
             f"not {accumulate!r}, {between!r} and {terms}"
@@ -72,7 +78,7 @@ def check_setup(
     if sides[0].length and sides[1].length and sides[0].integer and sides[0].length != sides[1].length:
         raise ValueError(f"operand and weight must have blocks of one length in int8, not {operand!r} and {weight!r}")
     flush, terms = check_subnormals(subnormals), check_terms(terms, rows, subnormals)
-    return Setup(rows, passes, flush, *sides, sums, tiles, terms)
+    return Setup(rows, precision, flush, *sides, sums, tiles, terms)
 
 
 def check_precision(precision: str, operand: str = "bf16", accumulate: str = "fp32") -> Sequence[tuple[str, str]]:

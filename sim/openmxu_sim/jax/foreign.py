@@ -75,7 +75,7 @@ def _check(library: bytes) -> bool:
 
 def call(name: str, numerics: Numerics, a: jax.Array, b: jax.Array) -> jax.Array:
     """Return the products of (P, M, K) and (P, K, N) in fp32, by a handler's name; ``vmap`` puts dimensions first."""
-    how, target, rows, block, parts = model.plain_setup(a.shape[-1], **numerics._asdict())
+    how, target, rows, block, parts = model.plain_setup(a.shape[-1], **numerics.options())
     shape = jax.ShapeDtypeStruct((*a.shape[:-1], b.shape[-1]), a.dtype)
     products = jax.ffi.ffi_call(name, shape, vmap_method="broadcast_all")
     result: jax.Array = products(

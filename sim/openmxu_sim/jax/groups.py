@@ -78,10 +78,11 @@ def _transpose(gradient: Any, a: Any, b: Any, sizes: jax.Array, *, numerics: Num
     if type(gradient) is ad.Zero:
         return (ad.Zero(a.aval), None, None) if of_a else (None, ad.Zero(b.aval), None)
     if not of_a:
-        product = _bind(a.mT, gradient, sizes, numerics=numerics, inner=not inner)
+        product = _bind(a.mT, gradient, sizes, numerics=numerics.of_gradient(second=True), inner=not inner)
         return None, product.astype(b.aval.dtype), None
     pair = (b, gradient.mT) if inner else (gradient, b.mT)
-    product = _bind(*pair, sizes, numerics=numerics, inner=False)
+    roles = numerics.swapped().of_gradient(second=True) if inner else numerics.of_gradient(first=True)
+    product = _bind(*pair, sizes, numerics=roles, inner=False)
     return (product.mT if inner else product).astype(a.aval.dtype), None, None
 
 
@@ -113,6 +114,6 @@ def _compute(numerics: Numerics, inner: bool, *arrays: Any) -> Floats:
         for group, (start, end) in enumerate(zip([0, *ends], ends, strict=False)):
             part = slice(start, end)
             left, right = (a[stack, :, part], b[stack, part]) if inner else (a[stack, part], b[stack, group])
-            product = model.products(left[None], right[None], **numerics._asdict())[0]
+            product = model.products(left[None], right[None], **numerics.options())[0]
             result[(stack, group) if inner else (stack, part)] = product
     return result

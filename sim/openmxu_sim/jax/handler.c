@@ -71,7 +71,7 @@ XLA_FFI_Error *openmxu_products(XLA_FFI_CallFrame *frame) {
   fegetenv(&before);
   fesetenv(FE_DFL_ENV);
   int failed = kernel_products(&how, &target, &left, &right, count, m, inner, n, rows, block,
-                               (const int32_t(*)[2])parts, passes / 2, out->data);
+                               (const int32_t(*)[2])parts, passes / 2, out->data, 0);
   fesetenv(&before);
   return failed ? refuse(api, XLA_FFI_Error_Code_RESOURCE_EXHAUSTED, "openmxu: not enough memory for operands") : 0;
 }

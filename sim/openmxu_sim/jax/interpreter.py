@@ -13,6 +13,7 @@ from jax.extend.core import ClosedJaxpr, Jaxpr, Literal, Primitive, primitives
 
 from openmxu_sim.jax.groups import multiply_groups
 from openmxu_sim.jax.primitives import TYPES, multiply
+from openmxu_sim.networks.by_layer import LayerNumerics, Layers
 from openmxu_sim.networks.numerics import EscapeError, Numerics
 
 _REFUSED = frozenset(
@@ -39,7 +40,7 @@ _KNOWN = re.compile(
 class _Unit(NamedTuple):
     """The numerics of products, and which operations may multiply elsewhere."""
 
-    numerics: Numerics
+    layers: Layers
     strict: bool
     allow: frozenset[str]
 
@@ -53,6 +54,11 @@ def on_unit(
     subnormals: str = "flush",
     rows: int = 128,
     terms: int = 1,
+    weight: str | None = None,
+    gradient: str | None = None,
+    between: str | None = None,
+    layers: LayerNumerics | None = None,
+    seed: int = 0,
     strict: bool = True,
     allow: Collection[str] = (),
     static_argnums: int | Sequence[int] = (),
@@ -67,9 +73,14 @@ def on_unit(
     ----------
     function
         A function that ``jax.jit`` takes: of arrays, or trees of them.
-    operand, accumulate, precision, subnormals, rows, terms
-        As in :func:`openmxu_sim.simulate`. Formats may have JAX's names, ``"bfloat16"`` or ``jnp.bfloat16``, or the
-        literature's, ``"e4m3"``.
+    operand, accumulate, precision, subnormals, rows, terms, weight, between, seed
+        As in :class:`openmxu_sim.torch.Unit`. Formats may have JAX's names, ``"bfloat16"`` or ``jnp.bfloat16``, or the
+        literature's, ``"e4m3"``. A seed is part of the program: each call draws the same numbers.
+    gradient
+        Format of gradients in ``jax.grad(on_unit(loss))``. Within, a function's derivatives are products like others.
+    layers
+        Other formats, or parameters, by patterns of names: those of :func:`jax.named_scope`, which modules of Flax
+        have; see :class:`openmxu_sim.networks.by_layer.Layers`.
     strict
         Whether another operation that may multiply matrices is an error: a factorisation, a call of the host or of an
         exported program, any that is not known here.
@@ -87,8 +98,8 @@ def on_unit(
     """
     if isinstance(allow, str) or not all(isinstance(name, str) for name in allow):
         raise ValueError(f"allow must be names of operations such as 'cholesky', not {allow!r}")
-    numerics = Numerics(operand, accumulate, precision, subnormals, rows, terms).checked()
-    unit = _Unit(numerics, strict, frozenset(allow))
+    wanted = Numerics(operand, accumulate, precision, subnormals, rows, terms, weight, gradient, between, seed)
+    unit = _Unit(Layers(wanted.checked(), layers), strict, frozenset(allow))
     named = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
 
     @wraps(function)
@@ -129,7 +140,8 @@ def _play(unit: _Unit, jaxpr: Jaxpr, constants: Sequence[Any], inputs: Sequence[
             result = equation.primitive.bind(*operands, **equation.primitive.get_bind_params(parameters))
             results = result if equation.primitive.multiple_results else [result]
         elif name in _REPLACED:
-            result = _REPLACED[name](unit.numerics, *operands, **parameters)
+            scopes = re.sub(r"\w+\(|\)", "", str(equation.source_info.name_stack)).replace("/", ".")
+            result = _REPLACED[name](unit.layers.numerics(scopes), *operands, **parameters)
             results = [result.astype(equation.outvars[0].aval.dtype)]
         elif name in _CONTAINERS:
             results = _CONTAINERS[name](unit, parameters, operands)
@@ -361,7 +373,8 @@ def _convolution(
     by_group = patches.reshape(batch_group_count, count, feature_group_count, inner, size)
     activations = by_group.transpose(0, 2, 3, 1, 4).reshape(groups, inner, count * size)
     weights = kernel.reshape(groups, kernel.shape[0] // groups, inner)
-    result = multiply(numerics, weights, activations).reshape(kernel.shape[0], count, *places).swapaxes(0, 1)
+    product = multiply(numerics.swapped(), weights, activations)
+    result = product.reshape(kernel.shape[0], count, *places).swapaxes(0, 1)
     back = [dimension_numbers.out_spec.index(axis) for axis in range(result.ndim)]
     return result.transpose(back)
 

@@ -91,11 +91,11 @@ batching.primitive_batchers.__setitem__(_products, _batch)
 
 
 def _of_a(gradient: jax.Array, a: Any, b: jax.Array, *, numerics: Numerics) -> jax.Array:
-    return _bind(numerics, gradient, b.swapaxes(1, 2)).astype(a.aval.dtype)
+    return _bind(numerics.of_gradient(first=True), gradient, b.swapaxes(1, 2)).astype(a.aval.dtype)
 
 
 def _of_b(gradient: jax.Array, a: jax.Array, b: Any, *, numerics: Numerics) -> jax.Array:
-    return _bind(numerics, a.swapaxes(1, 2), gradient).astype(b.aval.dtype)
+    return _bind(numerics.of_gradient(second=True), a.swapaxes(1, 2), gradient).astype(b.aval.dtype)
 
 
 ad.defbilinear(_products, _of_a, _of_b)
@@ -110,13 +110,13 @@ def _on_host(a: jax.Array, b: jax.Array, *, numerics: Numerics) -> jax.Array:
 
 def _compute(numerics: Numerics, a: Any, b: Any) -> npt.NDArray[np.float32]:
     left, right = (np.asarray(array, np.float32).view(np.uint32) for array in (a, b))
-    return np.asarray(model.products(left, right, **numerics._asdict()), np.float32)
+    return np.asarray(model.products(left, right, **numerics.options()), np.float32)
 
 
 def _on_cpu(a: jax.Array, b: jax.Array, *, numerics: Numerics) -> jax.Array:
     """Multiply by the handler, unless it takes so long that Python can use threads, and hears Ctrl-C between calls."""
     small = model.is_small(math.prod(a.shape) * b.shape[2], numerics.precision)
-    handler = find_handler() if small else None
+    handler = find_handler() if small and numerics.is_plain else None
     if handler is None:
         return _on_host(a, b, numerics=numerics)
     return call(handler, numerics, a.astype(jnp.float32), b.astype(jnp.float32))
@@ -145,6 +145,10 @@ def matmul(
     subnormals: str = "flush",
     rows: int = 128,
     terms: int = 1,
+    weight: str | None = None,
+    gradient: str | None = None,
+    between: str | None = None,
+    seed: int = 0,
 ) -> jax.Array:
     """Multiply as the unit does, by the rules of :func:`jax.numpy.matmul`; the unit computes the derivatives, too.
 
@@ -154,15 +158,16 @@ def matmul(
     ----------
     a, b
         Arrays of one type among :data:`TYPES`. Results are rounded to it.
-    operand, accumulate, precision, subnormals, rows, terms
-        As in :func:`openmxu_sim.simulate`.
+    operand, accumulate, precision, subnormals, rows, terms, weight, gradient, between, seed
+        As in :class:`openmxu_sim.torch.Unit`. A seed is part of the program: each call draws the same numbers.
 
     Raises
     ------
     TypeError, ValueError
         A parameter is outside its domain.
     """
-    numerics = Numerics(operand, accumulate, precision, subnormals, rows, terms).checked()
+    wanted = Numerics(operand, accumulate, precision, subnormals, rows, terms, weight, gradient, between, seed)
+    numerics = wanted.checked()
     a, b = jnp.asarray(a), jnp.asarray(b)
     if a.dtype != b.dtype or a.dtype.name not in TYPES:
         raise TypeError(f"a and b must be of one type among {', '.join(TYPES)}, not {a.dtype} and {b.dtype}")

@@ -4,7 +4,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,7 +14,9 @@ from openmxu.spec.passes import PASSES
 from openmxu.spec.tiling import cycles as cycle_formula
 from openmxu.spec.tiling import stream_bytes
 from openmxu_sim import golden
-from openmxu_sim.networks.numerics import Numerics, Work
+from openmxu_sim.golden.specifications import Operand, find_operand, prepare
+from openmxu_sim.networks.errors import Errors, measure
+from openmxu_sim.networks.numerics import Numerics, Product, Work
 from openmxu_sim.operands.aliases import Floats
 
 if TYPE_CHECKING:
@@ -40,7 +42,10 @@ class Losses:
 
 
 def losses(array: Floats, operand: str, subnormals: str) -> Losses:
-    """Count the losses in the conversion of an array to a unit's operands."""
+    """Count the losses in the conversion of an array, whose last two axes are a matrix, to a unit's operands."""
+    side = find_operand(operand)
+    if not side.is_plain:
+        return _losses_of_scaled(array, side, subnormals)
     zero, infinite = _bounds(operand, subnormals)
     magnitudes = array.view(np.uint32) & 0x7FFFFFFF
     others = int(np.count_nonzero(magnitudes))
@@ -49,6 +54,17 @@ def losses(array: Floats, operand: str, subnormals: str) -> Losses:
     if magnitudes.max(initial=0) > infinite:  # seldom, so looked at only then
         too_large, infinities = (int(np.count_nonzero(magnitudes > bound)) for bound in (infinite, _INFINITY - 1))
     return Losses(others - infinities, below - (array.size - others), too_large - infinities)
+
+
+def _losses_of_scaled(array: Floats, side: Operand, subnormals: str) -> Losses:
+    """Count numbers that become zero, or too large, after they have been scaled."""
+    matrix = np.ascontiguousarray(array).reshape(-1, array.shape[-1] if array.ndim else 1)
+    noise = partial(np.zeros, matrix.shape)
+    bits = prepare(matrix.view(np.uint32), side, subnormals=subnormals, noise=noise).bits
+    after = golden.from_bits(golden.convert(bits, "fp32", side.format.name, subnormals=subnormals), side.format.name)
+    there = np.isfinite(matrix) & (matrix != 0)
+    lost, beyond = np.count_nonzero(there & (after == 0)), np.count_nonzero(there & ~np.isfinite(after))
+    return Losses(int(np.count_nonzero(there)), int(lost), int(beyond))
 
 
 @lru_cache(maxsize=64)
@@ -87,6 +103,8 @@ class Cost:
     """Bytes on the streams, padding included."""
     losses: Losses | None
     """Losses of all operands; ``None`` if they were not looked at."""
+    errors: Errors | None = None
+    """Errors of all results; ``None`` if they were not measured."""
 
 
 @dataclass(frozen=True)
@@ -177,13 +195,17 @@ def three_digits(value: float) -> str:
 
 def _row(row: Cost) -> dict[str, Any]:
     plain = asdict(row)
-    return {**row.work._asdict(), **{name: value for name, value in plain.items() if name != "work"}}
+    left_out = {"work"} if row.errors else {"work", "errors"}
+    of_work = {name: value for name, value in row.work._asdict().items() if name != "direction" or value}
+    return {**of_work, **{name: value for name, value in plain.items() if name not in left_out}}
 
 
 def _table(rows: Sequence[Cost], energies: Sequence[float] | None) -> Iterator[str]:
     heads = ["layer", "operator", "times", "products", "M", "K", "N", "cycles", "in use", "MB"]
     seen = any(row.losses is not None for row in rows)
+    measured = any(row.errors is not None for row in rows)
     heads += ["to zero", "to infinity"] if seen else []
+    heads += ["direction", "SQNR, dB", "largest error"] if measured else []
     heads += ["mJ"] if energies else []
     yield f"| {' | '.join(heads)} |"
     yield "|---|---|" + "---:|" * (len(heads) - 2)
@@ -200,6 +222,9 @@ def _table(rows: Sequence[Cost], energies: Sequence[float] | None) -> Iterator[s
         ]
         if seen:
             cells += ["", ""] if row.losses is None else [str(row.losses.flushed), str(row.losses.overflowed)]
+        if measured:
+            errors = row.errors
+            cells += [work.direction, f"{errors.sqnr:.1f}", f"{errors.largest:.2g}"] if errors else ["", "", ""]
         cells += [three_digits(energies[number])] if energies else []
         yield f"| {' | '.join(cells)} |"
 
@@ -217,23 +242,53 @@ class Ledger:
         self.config, self.numerics = config, numerics
         self.work: Counter[Work] = Counter()
         self.losses: dict[Work, Losses] = {}
+        self.errors: dict[tuple[int, Work, Numerics], Errors] = {}
+        self.step = 0
         self._lock = threading.Lock()
 
-    def note(self, work: Work, operands: Sequence[Floats] = ()) -> None:
-        """Count products that are asked for; ``operands``: arrays in which to count the losses of conversion."""
-        lost = [losses(array, self.numerics.operand, self.numerics.subnormals) for array in operands]
+    def note(self, work: Work, product: Product | None = None, *, errors: bool = False) -> None:
+        """Count products that were asked for; ``product``: to count losses of conversion; ``errors``: and errors."""
+        lost, error = None, None
+        if product is not None:
+            how = product.numerics
+            pairs = (product.a, how.operand), (product.b, how.weight or how.operand)
+            lost = sum((losses(array, spec, how.subnormals) for array, spec in pairs), Losses())
+            error = measure(product) if errors else None
         with self._lock:
             self.work[work] += 1
-            if lost:
-                self.losses[work] = sum(lost, self.losses.get(work, Losses()))
+            if lost is not None:
+                self.losses[work] = lost + self.losses.get(work, Losses())
+            if error is not None:
+                key = self.step, work, product.numerics if product else self.numerics
+                self.errors[key] = error + self.errors.get(key, Errors())
+
+    def errors_by_step(self) -> list[dict[str, Any]]:
+        """Return the errors of each kind of product in each step, as plain data."""
+        with self._lock:
+            rows = list(self.errors.items())
+        return [
+            {
+                "step": step,
+                **work._asdict(),
+                "operand": how.operand,
+                "weight": how.weight or how.operand,
+                "sqnr_db": errors.sqnr,
+                "largest_error": errors.largest,
+                "overflowed": errors.overflowed / errors.results if errors.results else 0.0,
+            }
+            for (step, work, how), errors in rows
+        ]
 
     def costs(self) -> Costs:
         """Return the costs of all products so far."""
         with self._lock:
-            noted = [(work, times, self.losses.get(work)) for work, times in self.work.items()]
+            errors: dict[Work, Errors] = {}
+            for (_, work, _), error in self.errors.items():
+                errors[work] = error + errors.get(work, Errors())
+            noted = [(work, times, self.losses.get(work), errors.get(work)) for work, times in self.work.items()]
         return Costs(self.config, self.numerics, tuple(self._cost(*entry) for entry in noted))
 
-    def _cost(self, work: Work, times: int, lost: Losses | None) -> Cost:
+    def _cost(self, work: Work, times: int, lost: Losses | None, errors: Errors | None) -> Cost:
         config, precision = self.config, self.numerics.precision
         count = times * work.products
         taken = cycle_formula(config, work.m, work.k, work.n, precision)
@@ -248,4 +303,5 @@ class Ledger:
             count * moved.activations,
             count * moved.results,
             lost,
+            errors,
         )

@@ -1,6 +1,7 @@
 """ONNX's operators that multiply matrices: those that the unit computes, and those that it cannot."""
 
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -47,13 +48,20 @@ def operators(multiplier: Callable[[str, str], Multiplier]) -> list[type[OpRun]]
     def made(name: str, compute: Callable[..., Any]) -> type[OpRun]:
         def run(self: Any, *inputs: Any, **attributes: Any) -> tuple[_Array, ...]:
             node = self.onnx_node
-            multiply = multiplier(node.op_type, node.name or node.output[0])
+            multiply = multiplier(node.op_type, _layer(node))
             outputs = compute(multiply, *inputs, **attributes)
             return outputs[: len(node.output)] if isinstance(outputs, tuple) else (outputs,)
 
         return type(name, (OpRun,), {"op_domain": "", "_run": run})
 
     return [made(name, compute) for name, compute in COMPUTED.items()]
+
+
+def _layer(node: Any) -> str:
+    """Return the name of the module of PyTorch that a node was exported from, if it is known, else the node's."""
+    scopes = next((entry.value for entry in node.metadata_props if entry.key == "pkg.torch.onnx.name_scopes"), "")
+    names = re.findall(r"'([^']*)'", scopes)  # of modules, outermost first, and of the operation
+    return names[-2] if len(names) > 2 else node.name or node.output[0]
 
 
 def _operands(name: str, *arrays: _Array) -> list[Floats]:

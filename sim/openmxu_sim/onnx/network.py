@@ -9,8 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from openmxu_sim import golden
+from openmxu_sim.networks.by_layer import LayerNumerics, Layers
 from openmxu_sim.networks.costs import Costs, Ledger
-from openmxu_sim.networks.numerics import EscapeError, Multiplier, Numerics, Work
+from openmxu_sim.networks.numerics import EscapeError, Multiplier, Numerics, Product, Work
 from openmxu_sim.onnx.matrix_nodes import COMPUTED, REFUSED, operators
 from openmxu_sim.onnx.nodes import others
 from openmxu_sim.onnx.runtime import (
@@ -25,7 +26,6 @@ from openmxu_sim.onnx.runtime import (
     refusals,
     without_functions,
 )
-from openmxu_sim.operands.aliases import Floats
 
 
 class Network:
@@ -35,14 +35,19 @@ class Network:
     ----------
     model
         An ONNX model, its file, or the content of one.
-    rows, columns, stages, terms, subnormals, operand, accumulate, precision
-        As in :func:`openmxu_sim.simulate`. ``columns`` and ``stages`` do not change any bit.
+    rows, columns, stages, terms, subnormals, operand, weight, accumulate, between, precision, seed
+        As in :func:`openmxu_sim.golden.matmul`. ``columns`` and ``stages`` do not change any bit.
+    layers
+        Other formats, or parameters, by patterns of layers' names: those of modules of PyTorch where its exporter has
+        left them, else of nodes; see :class:`openmxu_sim.networks.by_layer.Layers`.
     strict
         Whether another operator that multiplies matrices is an error.
     allow
         Operator types to permit anyway.
     threads
         Number of threads; ``None``: one per processor.
+    errors
+        Whether to measure the error of each product against binary64, see :meth:`errors`.
 
     Attributes
     ----------
@@ -67,13 +72,21 @@ class Network:
         terms: int = 1,
         subnormals: str = "flush",
         operand: str = "bf16",
+        weight: str | None = None,
         accumulate: str = "fp32",
+        between: str | None = None,
         precision: str = "default",
+        layers: LayerNumerics | None = None,
+        seed: int = 0,
         strict: bool = True,
         allow: Collection[str] = (),
         threads: int | None = None,
+        errors: bool = False,
     ) -> None:
-        self.numerics = Numerics(operand, accumulate, precision, subnormals, rows, terms).checked()
+        self.numerics = Numerics(
+            operand, accumulate, precision, subnormals, rows, terms, weight=weight, between=between, seed=seed
+        ).checked()
+        self.layers, self._errors = Layers(self.numerics, layers), errors
         self.config = self.numerics.unit(columns, stages)
         self.threads = None if threads is None else golden.check_count(threads, "threads")
         if isinstance(allow, str) or not all(isinstance(name, str) for name in allow):
@@ -151,12 +164,17 @@ class Network:
         """Return the costs of all products so far on the unit."""
         return self._ledger.costs()
 
-    def _multiplier(self, operator: str, layer: str) -> Multiplier:
-        def seen(products: int, m: int, k: int, n: int, *operands: Floats) -> None:
-            go_on()
-            self._ledger.note(Work(operator, products, m, k, n, layer), operands)
+    def errors(self) -> list[dict[str, Any]]:
+        """Return the errors of products, one row for each kind."""
+        return self._ledger.errors_by_step()
 
-        return Multiplier(self.numerics, self.threads, seen)
+    def _multiplier(self, operator: str, layer: str) -> Multiplier:
+        def seen(product: Product) -> None:
+            go_on()
+            work = Work(operator, product.products, product.m, product.k, product.n, layer)
+            self._ledger.note(work, product, errors=self._errors)
+
+        return Multiplier(self.layers.numerics(layer), self.threads, seen)
 
 
 def _size(dimension: Any) -> int | None:

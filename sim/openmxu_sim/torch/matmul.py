@@ -20,16 +20,21 @@ def _products(
     subnormals: str,
     rows: int,
     terms: int,
+    weight: str | None = None,
+    gradient: str | None = None,
+    between: str | None = None,
+    seed: int = 0,
 ) -> torch.Tensor:
     """Return the products of (P, M, K) and (P, K, N), in the operands' type.
 
     Those of tensors on a GPU are computed there; on the CPU, where the GPU has no kernel for the numerics.
     """
-    if a.is_cuda and gpu.is_possible(operand, accumulate, terms):
+    numerics = Numerics(operand, accumulate, precision, subnormals, rows, terms, weight, gradient, between, seed)
+    of_one_kind = weight in (None, operand) and between in (None, accumulate)
+    if a.is_cuda and of_one_kind and gpu.is_possible(operand, accumulate, terms):
         left, right = to_fp32(a), to_fp32(b)
         product = gpu.products(left, right, operand=operand, precision=precision, subnormals=subnormals, rows=rows)
         return product.to(a.dtype)
-    numerics = Numerics(operand, accumulate, precision, subnormals, rows, terms)
     multiplier = Multiplier(numerics, torch.get_num_threads(), lambda *seen: None)
     return to_tensor(multiplier.stacks(to_array(a.cpu()), to_array(b.cpu()))).to(a)
 
@@ -40,15 +45,16 @@ def _(a: torch.Tensor, b: torch.Tensor, *_numerics: Any) -> torch.Tensor:
 
 
 def _keep(ctx: Any, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
-    a, b, *ctx.numerics = inputs
+    a, b, *numerics = inputs
+    ctx.numerics = Numerics(*numerics)
     ctx.save_for_backward(a, b)
 
 
 def _differentiate(ctx: Any, gradient: torch.Tensor) -> "tuple[torch.Tensor | None, ...]":
     a, b = ctx.saved_tensors
     wanted = ctx.needs_input_grad
-    of_a = _products(gradient, b.mT, *ctx.numerics) if wanted[0] else None
-    of_b = _products(a.mT, gradient, *ctx.numerics) if wanted[1] else None
+    of_a = _products(gradient, b.mT, *ctx.numerics.of_gradient(first=True)) if wanted[0] else None
+    of_b = _products(a.mT, gradient, *ctx.numerics.of_gradient(second=True)) if wanted[1] else None
     return of_a, of_b, *[None] * len(ctx.numerics)
 
 
@@ -78,6 +84,10 @@ def matmul(
     subnormals: str = "flush",
     rows: int = 128,
     terms: int = 1,
+    weight: "str | torch.dtype | None" = None,
+    gradient: "str | torch.dtype | None" = None,
+    between: "str | torch.dtype | None" = None,
+    seed: int = 0,
 ) -> torch.Tensor:
     """Multiply as the unit does, by the rules of :func:`torch.matmul`; the unit computes the derivatives, too.
 
@@ -86,7 +96,7 @@ def matmul(
     a, b
         Tensors of one type, on one device: the CPU, or a GPU of CUDA, which needs the extra ``gpu``. Results are
         rounded to their type.
-    operand, accumulate, precision, subnormals, rows, terms
+    operand, accumulate, precision, subnormals, rows, terms, weight, gradient, between, seed
         As in :class:`openmxu_sim.torch.Unit`.
 
     Raises
@@ -96,7 +106,8 @@ def matmul(
     ModuleNotFoundError
         CuPy is not installed, which a GPU needs.
     """
-    numerics = Numerics(operand, accumulate, precision, subnormals, rows, terms).checked()
+    wanted = Numerics(operand, accumulate, precision, subnormals, rows, terms, weight, gradient, between, seed)
+    numerics = wanted.checked()
     if a.dtype != b.dtype or a.dtype not in TYPES:
         raise TypeError(f"a and b must be of one type among {', '.join(map(str, TYPES))}, not {a.dtype} and {b.dtype}")
     if a.device != b.device:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -217,10 +218,13 @@ def _convolution_backward(
     convolution = steps.over(multiplier, w)
     results: list[torch.Tensor | None] = [None, None, None]
     if of_image:
-        back = convolution.gather if steps.transposed else convolution.scatter
+        over = replace(convolution, multiplier=multiplier.of_gradient(first=True))
+        back = over.gather if steps.transposed else over.scatter
         results[0] = to_tensor(back(g, w, x.shape[2:]))
     if of_weight:
-        results[1] = to_tensor(convolution.correlate(*((x, g) if steps.transposed else (g, x))))
+        both = multiplier.of_activations()
+        over = replace(convolution, multiplier=both.of_gradient(first=not steps.transposed, second=steps.transposed))
+        results[1] = to_tensor(over.correlate(*((x, g) if steps.transposed else (g, x))))
     if of_bias:
         results[2] = gradient.sum(
             (0, *range(2, gradient.dim())), dtype=torch.promote_types(gradient.dtype, torch.float32)
@@ -240,6 +244,12 @@ ON_UNIT: Mapping[str, Callable[..., Any]] = {
     "convolution_backward": _convolution_backward,
 }
 """Operators of ``aten`` that the unit computes: name, and a function of the multiplier and the operator's arguments."""
+
+OPERANDS: Mapping[str, tuple[int, int]] = {
+    **dict.fromkeys((*_PRODUCTS, "_grouped_mm"), (0, 1)),
+    **dict.fromkeys(_SUMS, (1, 2)),
+}
+"""Operators whose operands may be gradients, and which of their arguments are operands."""
 
 CHECKED: Mapping[str, int] = {"_grouped_mm": 2}
 """Operators among these that check their arguments themselves, and how many of the first arguments are operands."""

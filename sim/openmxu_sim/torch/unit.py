@@ -1,12 +1,13 @@
 """The context in which PyTorch multiplies on the unit."""
 
 import threading
-from bisect import bisect_right
+import warnings
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import ContextDecorator, ExitStack, contextmanager
 from enum import Enum
 from functools import lru_cache, partial
+from inspect import signature
 from typing import Any, NamedTuple
 
 import torch
@@ -15,13 +16,15 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.modules.module import register_module_forward_pre_hook
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
-from torch.utils.module_tracker import ModuleTracker
 
 from openmxu_sim import golden
+from openmxu_sim.networks.by_layer import LayerNumerics, Layers
 from openmxu_sim.networks.costs import Costs, Ledger
-from openmxu_sim.networks.numerics import EscapeError, Multiplier, Numerics, Work
-from openmxu_sim.operands.aliases import Floats
-from openmxu_sim.torch.operators import CHECKED, ON_UNIT, escapes
+from openmxu_sim.networks.history import History
+from openmxu_sim.networks.numerics import EscapeError, Multiplier, Numerics, Product, Work
+from openmxu_sim.torch import modules
+from openmxu_sim.torch.contexts import saving_hooks, thread
+from openmxu_sim.torch.operators import CHECKED, ON_UNIT, OPERANDS, escapes
 from openmxu_sim.torch.refusals import PLAIN_TYPES, check_shapes, check_types, described, parts, unsuitable
 
 
@@ -32,9 +35,20 @@ class Unit(ContextDecorator):
 
     Parameters
     ----------
-    rows, columns, stages, terms, subnormals, operand, accumulate, precision
-        As in :func:`openmxu_sim.simulate`. ``columns`` and ``stages`` do not change any bit. Formats may have PyTorch's
-        names, ``"bfloat16"`` or ``torch.bfloat16``, or the literature's, ``"e4m3"``.
+    rows, columns, stages, terms, subnormals, operand, weight, accumulate, between, precision
+        As in :func:`openmxu_sim.golden.matmul`. ``columns`` and ``stages`` do not change any bit. Formats may have
+        PyTorch's names, ``"bfloat16"`` or ``torch.bfloat16``, or the literature's, ``"e4m3"``. ``weight`` is the format
+        of second operands: weights of layers and of convolutions, keys and values of attention.
+    gradient
+        Format of gradients, as operands of derivatives; ``None``: that of the operand in their place.
+    layers
+        Other formats, or parameters, for modules by patterns of their names, also in their derivatives; see
+        :class:`openmxu_sim.networks.by_layer.Layers`. In nested contexts the innermost unit's count.
+    history
+        Scales of whole tensors are computed from the largest magnitudes in so many earlier products of the same layer,
+        operator and place (delayed scaling); ``None``: from that of the tensor itself.
+    seed
+        Seed of stochastic rounding. The same seed and the same sequence of products give the same bits.
     strict
         Whether an operator of PyTorch that multiplies matrices in a way of its own is an error.
     allow
@@ -42,9 +56,9 @@ class Unit(ContextDecorator):
     threads
         Number of threads; ``None``: as many as PyTorch uses.
     trace
-        Whether to note the layer of each product, and the losses of operands in conversion; slower. PyTorch's tracker
-        of modules names it: wrongly after an error within one, and while other threads run modules, and not after
-        the context has ended.
+        Whether to note the layer of each product, and the losses of operands in conversion; slower.
+    errors
+        Whether to measure the error of each product, too, against binary64: see :meth:`report` and :meth:`errors`.
 
     Attributes
     ----------
@@ -70,56 +84,65 @@ class Unit(ContextDecorator):
         terms: int = 1,
         subnormals: str = "flush",
         operand: "str | torch.dtype" = "bf16",
+        weight: "str | torch.dtype | None" = None,
+        gradient: "str | torch.dtype | None" = None,
         accumulate: "str | torch.dtype" = "fp32",
+        between: "str | torch.dtype | None" = None,
         precision: str = "default",
+        layers: LayerNumerics | None = None,
+        history: int | None = None,
+        seed: int = 0,
         strict: bool = True,
         allow: Collection[str] = (),
         threads: int | None = None,
         trace: bool = False,
+        errors: bool = False,
     ) -> None:
-        self.numerics = Numerics(operand, accumulate, precision, subnormals, rows, terms).checked()
+        self._options = {name: value for name, value in locals().items() if name not in ("self", "__class__")}
+        own = {name: self._options[name] for name in Numerics._fields}
+        self.numerics = Numerics(**own).checked()
+        self.layers = Layers(self.numerics, layers)
         self.config = self.numerics.unit(columns, stages)
+        self.history = None if history is None else History(golden.check_count(history, "history"))
         self.threads = None if threads is None else golden.check_count(threads, "threads")
         if isinstance(allow, str) or not all(isinstance(name, str) and "::" in name for name in allow):
             raise ValueError(f"allow must be names of operators such as 'aten::linalg_inv_ex', not {allow!r}")
         self.strict, self.allow = strict, frozenset(allow)
-        self._ledger, self._trace = Ledger(self.config, self.numerics), trace
+        self._ledger, self._trace, self._errors = Ledger(self.config, self.numerics), trace or errors, errors
         self.escaped: Counter[str] = Counter()
         self._counting = threading.Lock()
+        self._calls = 0
         self._entered = threading.local()
 
     def __repr__(self) -> str:
-        unit, options = (
-            self.config,
-            {"strict": self.strict, "allow": tuple(sorted(self.allow)), "threads": self.threads},
-        )
-        named = {
-            **self.numerics._asdict(),
-            "columns": unit.columns,
-            "stages": unit.stages,
-            **options,
-            "trace": self._trace,
-        }
-        return f"unit({', '.join(f'{name}={value!r}' for name, value in named.items())})"
+        named = {**self._options, **self.numerics._asdict(), "allow": tuple(sorted(self.allow))}
+        usual = {name: one.default for name, one in signature(Unit).parameters.items()}
+        return f"unit({', '.join(f'{name}={value!r}' for name, value in named.items() if value != usual[name])})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle a unit as its parameters: a copy has counted nothing."""
+        return _unit_of, (self._options,)
 
     def __enter__(self) -> "Unit":
         stack = ExitStack()
         stack.enter_context(_decomposed(self))
-        stack.enter_context(_thread.within(self))
-        if self._trace and getattr(self._entered, "tracker", None) is None:
-            self._entered.tracker = stack.enter_context(ModuleTracker())
-            stack.callback(setattr, self._entered, "tracker", None)
+        stack.enter_context(thread.within(self))
+        if self._trace or self.layers or self.history:
+            stack.enter_context(modules.named())
         stack.enter_context(_Mode(self))
         if not hasattr(self._entered, "stacks"):
             self._entered.stacks = []
         self._entered.stacks.append(stack)
         return self
 
-    def __exit__(self, *_exception: object) -> None:
+    def __exit__(self, *exception: object) -> None:
         if not getattr(self._entered, "stacks", None):
             raise RuntimeError("a unit must be entered before it is left, by the same thread: with unit(...):")
-        innermost = _thread.contexts[-1].unit is self
+        innermost = thread.contexts[-1].unit is self
         self._entered.stacks.pop().close()
+        unmatched = self.layers.unmatched() if self._ledger.work else []
+        if unmatched and exception[0] is None:
+            warnings.warn(f"no module's name has matched these patterns of layers: {unmatched}", stacklevel=2)
         if not innermost:
             raise RuntimeError(
                 "units must be left in the reverse of the order in which their thread entered them: between the two, "
@@ -135,20 +158,31 @@ class Unit(ContextDecorator):
         """Return the costs of all products so far on the unit."""
         return self._ledger.costs()
 
-    def multiplier(self, operator: str) -> Multiplier:
-        """Return a multiplier for the products of an operator, which counts them."""
-        layer = self._layer()
+    def errors(self) -> list[dict[str, Any]]:
+        """Return the errors of products, one row for each kind and step; see :func:`next_step`."""
+        return self._ledger.errors_by_step()
 
-        def seen(products: int, m: int, k: int, n: int, *operands: Floats) -> None:
-            self._ledger.note(Work(operator, products, m, k, n, layer), operands if self._trace else ())
+    def next_step(self) -> None:
+        """Count what follows as another step, in errors."""
+        self._ledger.step += 1
+
+    def multiplier(self, operator: str, layer: str = "", *, backward: bool = False) -> Multiplier:
+        """Return a multiplier for the products of an operator, which counts them."""
+        numerics = self.layers.numerics(layer)
+        if self.layers.stochastic:
+            with self._counting:
+                self._calls += 1
+            numerics = numerics._replace(seed=(numerics.seed + self._calls * 65537) % 2**32)
+        name = layer if self._trace else ""
+        direction = ("backward" if backward else "forward") if self._errors else ""
+
+        def seen(product: Product) -> None:
+            work = Work(operator, product.products, product.m, product.k, product.n, name, direction)
+            self._ledger.note(work, product if self._trace else None, errors=self._errors)
 
         threads = torch.get_num_threads() if self.threads is None else self.threads
-        return Multiplier(self.numerics, threads, seen)
-
-    def _layer(self) -> str:
-        """Return the name of the innermost module that is computing, if it is traced."""
-        tracker = getattr(self._entered, "tracker", None)
-        return "" if tracker is None else max(tracker.parents - {"Global"}, key=len, default="")
+        largest = None if self.history is None else partial(self.history.largest, layer, operator, backward)
+        return Multiplier(numerics, threads, seen, largest)
 
     def escape(self, operator: str, why: str) -> None:
         """Count an operator that is about to compute products elsewhere.
@@ -164,68 +198,8 @@ class Unit(ContextDecorator):
             self.escaped[operator] += 1
 
 
-class _Context(NamedTuple):
-    """A unit's context."""
-
-    unit: Unit
-    """The unit that computes products in this context."""
-    again: Unit
-    """The unit that recomputes what precedes this context within a checkpoint, if it was entered there."""
-
-
-class _Thread(threading.local):
-    """The contexts that a thread is in, and those in which it made the nodes of its graphs of derivatives.
-
-    A thread numbers its nodes::
-
-        node       0   1   2   3   4   5   6   7
-        made in    -   A   A   B   B   A   A   -        with A: ...; with B: ...; ...
-        changes    ^       ^       ^       ^            since = 0, 1, 3, 5, 7
-    """
-
-    _KEPT = 1024
-    """Changes of contexts that are kept; older nodes count as made outside of all contexts."""
-
-    def __init__(self) -> None:
-        self.contexts: list[_Context] = []
-        self._hooks: list[object] = []
-        self._since: list[int] = []
-        self._made_in: list[_Context | None] = []
-
-    @contextmanager
-    def within(self, unit: Unit) -> Iterator[None]:
-        """Enter the context of a unit."""
-        hooks = _saving_hooks()
-        in_checkpoint = self.contexts and hooks is not None and hooks != self._hooks[-1]
-        self.contexts.append(_Context(unit, self.contexts[-1].again if in_checkpoint else unit))
-        self._hooks.append(hooks)
-        self._note()
-        try:
-            yield
-        finally:
-            self.contexts.pop()
-            self._hooks.pop()
-            self._note()
-
-    def _note(self) -> None:
-        """Note that nodes are made in the innermost context from now on."""
-        number = torch.autograd._get_sequence_nr()
-        first = bisect_right(self._since, number - 1)  # no node was made since a change with the same number
-        self._since[first:], self._made_in[first:] = [number], [self.contexts[-1] if self.contexts else None]
-        del self._since[: -self._KEPT], self._made_in[: -self._KEPT]
-
-    def made_in(self, node: Any) -> _Context | None:
-        """Return the context in which a node was made, if any."""
-        index = bisect_right(self._since, node._sequence_nr())
-        return self._made_in[index - 1] if index else None
-
-
-_thread = _Thread()
-
-
-_saving_hooks = partial(torch._C._autograd._top_saved_tensors_default_hooks, True)
-"""Hooks for tensors that are saved for derivatives, if any are set: checkpoints set some, forward and when they compute
-again."""
+def _unit_of(options: Mapping[str, Any]) -> Unit:
+    return Unit(**options)
 
 
 class _Kind(Enum):
@@ -319,6 +293,11 @@ class _Mode(TorchDispatchMode):
             return func(*args, **kwargs)
         return self._compute(func, name, tensors, args, kwargs)
 
+    def _node(self) -> Any:
+        """Return the node of the graph of derivatives that computes; ``None`` also where it runs operators again."""
+        node = torch._C._current_autograd_node()
+        return None if node is self.during or saving_hooks() is not None else node
+
     def _unit(self) -> Unit:
         """Return the innermost context's unit; for what a node of the graph of derivatives computes, that of the node.
 
@@ -327,8 +306,8 @@ class _Mode(TorchDispatchMode):
         node = torch._C._current_autograd_node()
         if node is None or node is self.during:
             return self.innermost
-        context = _thread.made_in(node)
-        if _saving_hooks() is not None:
+        context = thread.made_in(node)
+        if saving_hooks() is not None:
             return self.innermost if context is None else context.again
         made_by: Unit | None = node.metadata.get(_MADE_BY)
         return made_by or (self.innermost if context is None else context.unit)
@@ -345,8 +324,12 @@ class _Mode(TorchDispatchMode):
         if name not in CHECKED:
             check_shapes(func, *described((args, tuple(sorted(kwargs.items())))))
         options = {key: value for key, value in kwargs.items() if key != "out"}
-        unit = self._unit()
-        result = ON_UNIT[name](unit.multiplier(name), *args, **options)
+        unit, node = self._unit(), self._node()
+        layer = modules.current() if node is None else node.metadata.get(_LAYER, "")
+        multiplier = unit.multiplier(name, layer, backward=node is not None)
+        if node is not None and name in OPERANDS:
+            multiplier = _in_roles(multiplier, node, [_memory(args[index]) for index in OPERANDS[name]])
+        result = ON_UNIT[name](multiplier, *args, **options)
         written = kwargs.get("out", args[0] if func._schema.is_mutable else None)
         if written is not None:
             result = written.resize_(result.shape).copy_(result) if "out" in kwargs else written.copy_(result)
@@ -360,7 +343,9 @@ class _Mode(TorchDispatchMode):
         else:
             return result
         outer = name if self.hidden is None else ""
-        self.results += [_Made(part, unit, outer, args, kwargs.get("alpha", 1)) for part in parts(result)]
+        operands = tuple(_memory(args[index]) for index in OPERANDS.get(name, ()))
+        made = unit, layer, operands, outer, args, kwargs.get("alpha", 1)
+        self.results += [_Made(part, *made) for part in parts(result)]
         return result
 
     def _mark(self) -> None:
@@ -369,15 +354,16 @@ class _Mode(TorchDispatchMode):
             whole = made.result._base if made.name else None  # where a view was written to
             for node in (made.result.grad_fn, None if whole is None else whole.grad_fn):
                 if node is not None:
-                    node.metadata[_MADE_BY] = made.unit
-                    node.register_prehook(_require_unit)
+                    node.metadata[_MADE_BY], node.metadata[_LAYER] = made.unit, made.layer
+                    node.metadata[_MADE_OF] = made.operands
+                    node.register_prehook(partial(_require_unit, node._sequence_nr()))
             if made.result.grad_fn is not None and made.name in _OUTER:
                 made.result.grad_fn.register_hook(_outer_products(made.name, made.args, made.alpha))
         self.results.clear()
         if self.last is not None and self.hidden is not None:
             for node in [part.grad_fn for part in parts(self.last)]:
                 if node is not None and node._sequence_nr() < self.hidden:
-                    node.register_prehook(_require_unit)
+                    node.register_prehook(partial(_require_unit, node._sequence_nr()))
             self.last = None
 
 
@@ -386,13 +372,15 @@ class _Made(NamedTuple):
 
     result: torch.Tensor
     unit: Unit
+    layer: str
+    operands: tuple[int, ...]
     name: str
     args: tuple[Any, ...]
     alpha: float
 
 
-_MADE_BY = "openmxu unit"
-"""Key in a node's metadata: the unit that made its product."""
+_MADE_BY, _LAYER, _MADE_OF = "openmxu unit", "openmxu layer", "openmxu operands"
+"""Keys in a node's metadata: the unit that made its product, the module, and the operands' memory."""
 
 
 _HIGHER = (
@@ -401,8 +389,29 @@ _HIGHER = (
 )
 
 
-def _require_unit(_gradients: object) -> None:
-    if not _thread.contexts:
+def _memory(tensor: torch.Tensor) -> int:
+    return tensor.untyped_storage().data_ptr()
+
+
+def _in_roles(multiplier: Multiplier, node: Any, operands: list[int]) -> Multiplier:
+    """Return the multiplier of a derivative, of which one operand is the node's gradient, or a view of it.
+
+    PyTorch may compute a transposed product: the other operand is the first one of the node's product, or the second,
+    wherever it is here. If nothing came between product and derivative, the node's gradients were not noted.
+    """
+    (number, gradients), made_of = thread.gradients, node.metadata.get(_MADE_OF, ())
+    noted = number == node._sequence_nr()
+    first, second = (operand in gradients if noted else operand not in made_of for operand in operands)
+    if first != second and len(set(made_of)) == 2 and operands[first] == made_of[1 - first]:
+        multiplier = multiplier.swapped()
+    return multiplier.of_gradient(first=first, second=second)
+
+
+def _require_unit(number: int, gradients: Any) -> None:
+    """Before a node computes: look for a unit, and note the node's gradients."""
+    given = (gradient for gradient in gradients if type(gradient) in PLAIN_TYPES)
+    thread.gradients = number, frozenset(gradient.untyped_storage().data_ptr() for gradient in given)
+    if not thread.contexts:
         raise EscapeError(
             "these products were made on a unit, and their derivatives would be computed elsewhere; "
             "call backward() in the context of a unit, too"
@@ -437,7 +446,7 @@ def _outer_products(name: str, args: tuple[Any, ...], alpha: float) -> Callable[
 
 def _look_for_unit(module: torch.nn.Module, _inputs: object) -> None:
     """Before a network computes, complain if its thread has entered no unit, while another has."""
-    if not _thread.contexts and any(True for _ in module.parameters()):
+    if not thread.contexts and any(True for _ in module.parameters()):
         for unit in tuple(_users):
             unit.escape(
                 "thread::forward",

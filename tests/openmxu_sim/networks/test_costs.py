@@ -11,7 +11,7 @@ from openmxu.area.finding.units import UnitEnergy
 from openmxu.spec.config import MxuConfig
 from openmxu_sim import golden, simulate
 from openmxu_sim.networks.costs import Ledger, Losses, losses, three_digits
-from openmxu_sim.networks.numerics import Numerics, Work
+from openmxu_sim.networks.numerics import Numerics, Product, Work
 from openmxu_sim.operands import vectors
 
 
@@ -21,6 +21,12 @@ def _ledger(side: int = 4, *works: Work, columns: int = 0, stages: int = 1, **nu
     for work in works:
         ledger.note(work)
     return ledger
+
+
+def _product(a: list[float], b: list[float], **numerics: Any) -> Product:
+    """A product of two vectors."""
+    left, right = np.float32([[a]]), np.float32([[[value] for value in b]])
+    return Product(1, 1, len(a), 1, Numerics(**numerics), left, right, left @ right)
 
 
 @pytest.mark.parametrize("subnormals", ["flush", "ieee"])
@@ -69,8 +75,8 @@ def test_costs_are_those_of_products(precision: str) -> None:
 
 def test_what_is_said() -> None:
     ledger, work = _ledger(operand="fp16"), Work("mm", 1, 2, 3, 4, "a|layer")
-    ledger.note(work, [np.float32([1, 1e-9]), np.float32([1e9])])
-    ledger.note(work, [np.float32([0])])
+    ledger.note(work, _product([1, 1e-9], [1e9, 0], operand="fp16"))
+    ledger.note(work, _product([0], [0], operand="fp16"))
     costs = ledger.costs()
     plain = costs.as_dict()
     [row] = plain["layers"]
@@ -127,7 +133,7 @@ def test_nothing_was_asked_for() -> None:
 
 def test_threads_share_a_ledger() -> None:
     ledger, work = _ledger(), Work("mm", 1, 2, 3, 4)
-    tiny = [np.float32([1e-40])]
+    tiny = _product([1e-40], [0])
     with ThreadPoolExecutor(4) as pool:
         for _ in range(4):
             pool.submit(lambda: [ledger.note(work, tiny) for _ in range(500)])

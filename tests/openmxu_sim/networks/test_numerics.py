@@ -1,5 +1,6 @@
 """Formats by the names that frameworks have for them."""
 
+from contextlib import suppress
 from typing import Any
 
 import ml_dtypes
@@ -8,6 +9,9 @@ import pytest
 
 from openmxu_sim import golden
 from openmxu_sim.networks.numerics import Numerics
+
+with suppress(ImportError):
+    import jax.numpy  # noqa: F401  # before any test: it sets variables of the environment
 
 NAMES = ["bfloat16", "float16", "float32", "float8_e4m3fn", "float8_e5m2", "float8_e4m3", "float8_e3m4"]
 

@@ -12,7 +12,7 @@ from torch.utils.checkpoint import checkpoint  # noqa: E402  # needs PyTorch
 
 import openmxu_sim.torch as mxu  # noqa: E402
 from openmxu_sim import golden  # noqa: E402
-from openmxu_sim.torch.unit import _thread  # noqa: E402
+from openmxu_sim.torch.contexts import thread  # noqa: E402
 
 from ...bits import same_bits  # noqa: E402
 from .tensors import Function, by_python, same  # noqa: E402
@@ -151,16 +151,16 @@ def test_many_contexts() -> None:
     a = torch.ones(2, 2, requires_grad=True)
     with mxu.unit(**INNER):
         early = a @ a
-    for _ in range(_thread._KEPT + 10):
+    for _ in range(thread._KEPT + 10):
         with mxu.unit(**OUTER):
             a * 2
-    assert len(_thread._since) == len(_thread._made_in) == _thread._KEPT
+    assert len(thread._since) == len(thread._made_in) == thread._KEPT
     recent = a * 2
-    for _ in range(_thread._KEPT):
+    for _ in range(thread._KEPT):
         with mxu.unit(**OUTER):
             a.detach() * 2  # no node
-    assert _thread.made_in(recent.grad_fn) is None
-    assert _thread._since[-1] - _thread._since[0] > _thread._KEPT / 2
+    assert thread.made_in(recent.grad_fn) is None
+    assert thread._since[-1] - thread._since[0] > thread._KEPT / 2
     with mxu.unit(**OUTER) as unit:
         early.sum().backward()
     assert not unit.work

@@ -16,6 +16,7 @@ from openmxu.runtime.native import resource
 from openmxu.spec.passes import PASSES, Part
 from openmxu_sim.engines.model.kernel import limits
 from openmxu_sim.golden.formats import Format, find_format
+from openmxu_sim.golden.specifications import find_operand
 
 __all__ = ["is_possible", "products"]
 
@@ -30,7 +31,9 @@ _MOST_PRODUCTS = 65535
 
 def is_possible(operand: str, accumulate: str, terms: int) -> bool:
     """Whether products of these formats, already checked, have a kernel."""
-    return accumulate == "fp32" and terms == 1 and find_format(operand).fraction_width <= _MOST_FRACTION_BITS
+    side = find_operand(operand)
+    known = side.is_plain and side.format.fraction_width <= _MOST_FRACTION_BITS
+    return known and accumulate == "fp32" and terms == 1
 
 
 def products(

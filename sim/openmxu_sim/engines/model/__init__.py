@@ -40,6 +40,7 @@ from openmxu.runtime import machine
 from openmxu.spec.passes import PASSES, Part
 from openmxu_sim.engines.model.kernel import (
     Arithmetic,
+    Factors,
     FormatLimits,
     Kernel,
     Packed,
@@ -48,11 +49,12 @@ from openmxu_sim.engines.model.kernel import (
     limits,
     load_kernel,
 )
-from openmxu_sim.golden.arithmetic import check_subnormals
+from openmxu_sim.engines.model.preparation import multiply_integers, prepare
+from openmxu_sim.golden.arithmetic import convert
 from openmxu_sim.golden.environment import ieee_arithmetic
 from openmxu_sim.golden.formats import DTYPES, Bits, find_format
-from openmxu_sim.golden.matrix import check_operands
-from openmxu_sim.golden.setup import check_count, check_precision, check_terms
+from openmxu_sim.golden.matrix import check_operands, to_array
+from openmxu_sim.golden.setup import check_count, check_setup
 from openmxu_sim.operands.aliases import Progress, share_of
 
 __all__ = ["PlainSetup", "is_small", "matmul", "plain_setup", "products"]
@@ -82,40 +84,47 @@ def products(
     a: Bits,
     b: Bits,
     *,
-    rows: int,
-    precision: str = "default",
-    subnormals: str = "flush",
-    operand: str = "bf16",
-    accumulate: str = "fp32",
     result: str = "fp32",
-    terms: int = 1,
+    seed: int = 0,
+    largest: tuple[float | None, float | None] = (None, None),
     threads: int | None = None,
     progress: Progress | None = None,
     kernel: Kernel | None = None,
+    **numerics: Any,
 ) -> npt.NDArray[Any]:
-    """Compute several products of the same sizes; small ones take little longer than their sums."""
-    rows = check_count(rows, "rows")
-    check_precision(precision, operand, accumulate)
-    how = arithmetic(
-        find_format(operand, "operand"),
-        find_format(accumulate, "accumulate"),
-        flush=check_subnormals(subnormals),
-        terms=check_terms(terms, rows, subnormals),
-    )
-    target = limits(find_format(result, "result"))
+    """Compute several products of the same sizes; small ones take little longer than their sums.
+
+    A scale of a whole tensor is that of the stack, and the seed of the n-th product is ``seed`` + n.
+    """
+    setup, target = check_setup(**numerics), limits(find_format(result, "result"))
     threads = machine.cores() if threads is None else check_count(threads, "threads")
     (count, m, inner), n = a.shape, b.shape[2]
+    dtype = DTYPES.get(result, np.dtype(np.float32))
     if 0 in (count, m, inner, n):
-        return np.zeros((count, m, n), DTYPES.get(result, np.float32))
+        return np.zeros((count, m, n), dtype)
+    kernel = kernel or load_kernel()
+    left, right = (
+        prepare(kernel, bits, side, flush=setup.flush, seed=seed, stream=stream, largest=peak)
+        for stream, (bits, side, peak) in enumerate(
+            zip((a, b.swapaxes(1, 2)), (setup.operand, setup.weight), largest, strict=True)
+        )
+    )
+    if setup.operand.integer:
+        sums = multiply_integers(left, right, setup.tile(inner), flush=setup.flush)
+        return sums if result == "fp32" else to_array(convert(sums.view(np.uint32), "fp32", result), result)
     sums = np.empty((count, m, n), np.float32)
-    setup = _Setup(kernel or load_kernel(), how, target, min(rows, inner), threads, PASSES[precision])
-    if is_small(m * inner * n, precision):
-        _multiply_small(setup, _in_words(a), _in_words(b), sums, progress)
+    factors = None
+    if left.factors is not None or right.factors is not None:
+        factors = (Factors * 2)(left.address, right.address)
+    job = _Setup(kernel, arithmetic(setup, seed), target, min(setup.rows, inner), threads, setup.precision, factors)
+    a, b = left.bits, right.bits.swapaxes(1, 2)
+    if is_small(m * inner * n, setup.precision):
+        _multiply_small(job, _in_words(a), _in_words(b), sums, progress)
     else:
         for number in range(count):
-            job = _Job.of(setup, _in_words(a[number]), _in_words(b[number].T), sums[number])
-            job.run(share_of(progress, number, count))
-    return sums.astype(DTYPES.get(result, np.float32), copy=False)
+            large = _Job.of(job.product(number), _in_words(a[number]), _in_words(b[number].T), sums[number])
+            large.run(share_of(progress, number, count))
+    return sums.astype(dtype, copy=False)
 
 
 def is_small(multiply_adds: int, precision: str) -> bool:
@@ -135,14 +144,12 @@ class PlainSetup(NamedTuple):
     parts: tuple[tuple[int, int], ...]
 
 
-def plain_setup(
-    inner: int, *, rows: int, precision: str, subnormals: str, operand: str, accumulate: str, terms: int
-) -> PlainSetup:
-    """Return the setup of products with results in fp32; parameters as in :func:`products`, already checked."""
-    how = arithmetic(find_format(operand), find_format(accumulate), flush=subnormals == "flush", terms=terms)
-    rows = min(rows, inner)
-    parts = tuple((int(one), int(other)) for one, other in PASSES[precision])
-    return PlainSetup(bytes(how), bytes(limits(find_format("fp32"))), rows, _block(rows), parts)
+def plain_setup(inner: int, *, seed: int = 0, **numerics: Any) -> PlainSetup:
+    """Return the setup of products with results in fp32; parameters as in :func:`products`."""
+    setup = check_setup(**numerics)
+    rows = min(setup.rows, inner)
+    parts = tuple((int(one), int(other)) for one, other in PASSES[setup.precision])
+    return PlainSetup(bytes(arithmetic(setup, seed)), bytes(limits(find_format("fp32"))), rows, _block(rows), parts)
 
 
 def _block(rows: int) -> int:
@@ -151,14 +158,31 @@ def _block(rows: int) -> int:
 
 
 class _Setup(NamedTuple):
-    """The kernel, the formats, the number of k in a tile, the most threads, and the parts of each pass."""
+    """The kernel, the formats, the number of k in a tile, the most threads, and the factors of results, if any."""
 
     kernel: Kernel
     how: Arithmetic
     target: FormatLimits
     rows: int
     threads: int
-    passes: Sequence[tuple[Part, Part]]
+    precision: str
+    factors: Any
+
+    @property
+    def passes(self) -> Sequence[tuple[Part, Part]]:
+        """Parts of each pass."""
+        return PASSES[self.precision]
+
+    def product(self, number: int) -> "_Setup":
+        """Return the setup of one product of a stack."""
+        how = Arithmetic.from_buffer_copy(self.how)
+        how.seed += number
+        factors = self.factors
+        if factors is not None:
+            factors = type(factors)(*factors)
+            for side in factors:
+                side.values = side.values and side.values + 4 * number * side.product_step
+        return self._replace(how=how, factors=factors)
 
     @property
     def block(self) -> int:
@@ -191,8 +215,9 @@ def _multiply_small(setup: _Setup, a: Bits, b: Bits, sums: npt.NDArray[np.float3
         left, right = (
             Stack(bits.ctypes.data + first * bits.strides[0], *step) for bits, step in zip((a, b), steps, strict=True)
         )
+        its = setup.product(first) if first else setup
         failed = setup.kernel.products(
-            ctypes.byref(setup.how),
+            ctypes.byref(its.how),
             ctypes.byref(setup.target),
             ctypes.byref(left),
             ctypes.byref(right),
@@ -205,6 +230,7 @@ def _multiply_small(setup: _Setup, a: Bits, b: Bits, sums: npt.NDArray[np.float3
             parts,
             len(parts),
             sums.ctypes.data + first * sums.strides[0],
+            its.factors,
         )
         if failed:
             raise MemoryError("not enough memory for the operands of a product")
@@ -232,13 +258,12 @@ class _Job:
     @classmethod
     def of(cls, setup: _Setup, a: Bits, b: Bits, sums: npt.NDArray[np.float32]) -> "_Job":
         """Convert and pack each part of the (M, K) and (N, K) matrices once."""
-        sides = (a, setup.kernel.band), (b, setup.kernel.panel)
+        sides = (a, setup.kernel.band, setup.how.operand), (b, setup.kernel.panel, setup.how.weight)
         wanted = list({(side, parts[side]): None for parts in setup.passes for side in (0, 1)})
         packs: dict[tuple[int, Part], _Operands] = {}
 
         def pack(side: int, part: Part) -> None:
-            bits, size = sides[side]
-            packs[side, part] = _pack(setup, bits, part, size)
+            packs[side, part] = _pack(setup, *sides[side], part)
 
         for _ in setup.map(pack, wanted):
             pass
@@ -278,6 +303,7 @@ class _Job:
                 later and last,
                 self.sums.ctypes.data,
                 ctypes.byref(self.setup.target) if last else None,
+                self.setup.factors,
             )
 
 
@@ -288,7 +314,7 @@ class _Operands(NamedTuple):
     kept: tuple[npt.NDArray[Any], ...]
 
 
-def _pack(setup: _Setup, bits: Bits, part: Part, size: int) -> _Operands:
+def _pack(setup: _Setup, bits: Bits, size: int, fmt: FormatLimits, part: Part) -> _Operands:
     """Convert a part of (rows or columns, inner) patterns of fp32 to operands, ``size`` rows or columns together."""
     count, inner = bits.shape
     groups, blocks = -(-count // size), -(-inner // setup.block)
@@ -303,7 +329,7 @@ def _pack(setup: _Setup, bits: Bits, part: Part, size: int) -> _Operands:
         size,
         setup.block,
         part,
-        ctypes.byref(setup.how.operand),
+        ctypes.byref(fmt),
         setup.how.flush,
         ctypes.byref(packed),
     )

@@ -44,9 +44,20 @@ struct format {
   double min_normal64, largest64, overflow64, grid64;
 };
 
+enum rounding { NEAREST, TRUNCATE, STOCHASTIC };
+
 struct arithmetic {
-  struct format operand, sum;
-  int32_t flush, terms;  /* terms: products that are added at once, with one rounding */
+  struct format operand, weight, sum, between;  /* of activations, weights, a tile's sums, and sums of tiles */
+  int32_t flush, terms;                         /* terms: products that are added at once, with one rounding */
+  int32_t guard;                                /* bits of their window below the last place of a sum */
+  int32_t rounding, rounding_between;
+  uint32_t seed;
+};
+
+/* Factors of results, one for each row and each block of the inner dimension, or for all of them: then steps are 0. */
+struct factors {
+  const float *values;
+  int64_t product_step, step, k_step, length;
 };
 
 /* What is multiplied in a pass: openmxu.spec.passes.Part. */
@@ -219,9 +230,67 @@ static inline double exactly_rounded(double x, const struct format *format, int 
   return copysign(size < format->min_normal64 ? tiny : normally_rounded(size, format), x);
 }
 
+/* Random words: openmxu_sim.golden.noise. */
+static inline uint32_t mixed(uint32_t x) {
+  x = (x ^ x >> 16) * 0x7FEB352Du;
+  x = (x ^ x >> 15) * 0x846CA68Bu;
+  return x ^ x >> 16;
+}
+
+static inline uint32_t stream_of(uint32_t seed, uint32_t stream) { return mixed(mixed(seed) ^ stream); }
+
+/* 2^n, of a normal number. */
+static inline double power(int n) {
+  uint64_t bits = (uint64_t)(n + 1023) << 52;
+  double value;
+  memcpy(&value, &bits, sizeof value);
+  return value;
+}
+
+/* As `exactly_rounded` or otherwise; x: rounded towards zero, if it is not exact. What is too large becomes the largest
+ * number where it is cut off. */
+static inline double rounded_so(enum rounding rounding, double x, const struct format *format, int flush, int least,
+                                uint32_t word) {
+  if (rounding == NEAREST) return exactly_rounded(x, format, flush);
+  double size = fabs(x);
+  if (!(size < INFINITY)) return size == INFINITY ? copysign(format->overflow64, x) : x;
+  if (flush && size < format->min_normal64) return copysign(0, x);
+  uint64_t bits;
+  memcpy(&bits, &size, sizeof bits);
+  int exponent = (int)(bits >> 52) - 1023, last = (exponent > least ? exponent : least) - format->fraction_width;
+  double places = size * power(-last);
+  if (rounding == STOCHASTIC) places = trunc(places * 0x1p24) * 0x1p-24 + (word >> 8) * 0x1p-24;
+  double number = trunc(places) * power(last);
+  if (number > format->largest64) number = rounding == TRUNCATE ? format->largest64 : format->overflow64;
+  return copysign(number, x);
+}
+
+/* A sum rounded towards zero; its error is exact (Knuth). */
+static inline double added_down(double a, double b) {
+  double sum = a + b, part = sum - a, error = (a - (sum - part)) + (b - part);
+  uint64_t bits;
+  memcpy(&bits, &sum, sizeof bits);
+  bits -= sum != 0 && error * copysign(1, sum) < 0;
+  memcpy(&sum, &bits, sizeof bits);
+  return sum;
+}
+
+/* The place of a sum, for its random words: kinds 0 to 3 are a product, its sum, a tile's sum, and a tile's scaling. */
+static inline uint32_t word_at(uint32_t row, int64_t k, int kind) { return mixed(row ^ mixed((uint32_t)(4 * k + kind))); }
+
 /* Sums of a band and a panel over one tile, k by k. The loops over vectors are unrolled: the sums are registers. */
 
-enum step { FUSED, PLAIN, FLUSHING, NARROW, GENERAL, TERMS, GENERAL_TERMS };
+enum step { FUSED, PLAIN, FLUSHING, NARROW, GENERAL, CUT, TERMS, GENERAL_TERMS };
+
+/* Where a tile is: random words of its sums depend on it. */
+struct place {
+  int64_t m, n, columns, k;
+  uint32_t stream;
+};
+
+static inline uint32_t row_at(const struct place *at, int m, int n) {
+  return mixed((uint32_t)((at->m + m) * at->columns + at->n + n) ^ at->stream);
+}
 
 static inline __attribute__((always_inline)) void sum_up(enum step step, int dropped, const float *a, const float *b,
                                                          int64_t length, float *out) {
@@ -287,6 +356,26 @@ static void sum_up_generally(const struct arithmetic *how, const float *a, const
       }
   for (int m = 0; m < BAND; m++)
     for (int n = 0; n < PANEL; n++) out[m * PANEL + n] = sums[m][n];
+}
+
+/* The same, rounded otherwise. */
+static void sum_up_otherwise(const struct arithmetic *how, const struct place *at, const float *a, const float *b,
+                             int64_t length, float *out) {
+  struct format format = how->sum;
+  int flush = how->flush, least = format.min_exponent;
+  enum rounding rounding = how->rounding;
+  for (int m = 0; m < BAND; m++)
+    for (int n = 0; n < PANEL; n++) {
+      double sum = 0;
+      uint32_t row = row_at(at, m, n), word = 0;
+      for (int64_t k = 0; k < length; k++) {
+        if (rounding == STOCHASTIC) word = word_at(row, at->k + k, 0);
+        double product = rounded_so(rounding, (double)a[k * BAND + m] * b[k * PANEL + n], &format, flush, least, word);
+        if (rounding == STOCHASTIC) word = word_at(row, at->k + k, 1);
+        sum = rounded_so(rounding, added_down(sum, product), &format, flush, least, word);
+      }
+      out[m * PANEL + n] = sum;
+    }
 }
 
 /* Several products and a sum at once: the contract's "Several terms". */
@@ -374,8 +463,10 @@ static inline int exponent_of(float x) {
 }
 
 /* The same for one sum, whatever operands and formats are. */
-static float add_terms_generally(const struct format *format, float c, const float *a, const float *b, int terms) {
-  double special = c, total = 0, products[8];
+static float add_terms_generally(const struct arithmetic *how, float c, const float *a, const float *b, int terms,
+                                 uint32_t word) {
+  const struct format *format = &how->sum;
+  double special = c, total = 0, products[32];
   int largest = exponent_of(c), negative = signbit(c) != 0;
   for (int i = 0; i < terms; i++) {
     products[i] = (double)a[i * BAND] * b[i * PANEL];
@@ -385,22 +476,26 @@ static float add_terms_generally(const struct format *format, float c, const flo
     if (exponent > largest) largest = exponent;
   }
   if (!isfinite(special)) return special;
-  int last = largest - format->fraction_width - BELOW;
+  int last = largest - format->fraction_width - how->guard;
   total = trunc(scalbn(c, -last));
   for (int i = 0; i < terms; i++) total += trunc(scalbn(products[i], -last));
   if (total == 0) return negative ? -0.0f : 0.0f;
-  double sum = normally_rounded(fabs(scalbn(total, last)), format);
+  double sum = fabs(scalbn(total, last));
+  if (how->rounding == NEAREST) sum = normally_rounded(sum, format);
+  else sum = rounded_so(how->rounding, sum, format, 0, -1000, word);
   return copysign(sum < format->min_normal64 ? 0 : sum, total);  /* flushed after the rounding */
 }
 
-static void sum_up_terms_generally(const struct arithmetic *how, const float *a, const float *b, int64_t length,
-                                   float *out) {
+static void sum_up_terms_generally(const struct arithmetic *how, const struct place *at, const float *a, const float *b,
+                                   int64_t length, float *out) {
   memset(out, 0, BAND * PANEL * sizeof *out);
   for (int64_t k = 0; k < length; k += how->terms)
     for (int m = 0; m < BAND; m++)
-      for (int n = 0; n < PANEL; n++)
-        out[m * PANEL + n] = add_terms_generally(&how->sum, out[m * PANEL + n], a + k * BAND + m, b + k * PANEL + n,
-                                                 least_of(how->terms, length - k));
+      for (int n = 0; n < PANEL; n++) {
+        uint32_t word = how->rounding == STOCHASTIC ? word_at(row_at(at, m, n), at->k + k, 1) : 0;
+        out[m * PANEL + n] = add_terms_generally(how, out[m * PANEL + n], a + k * BAND + m, b + k * PANEL + n,
+                                                 least_of(how->terms, length - k), word);
+      }
 }
 
 static inline int is_finite(const float *values, int64_t count) {
@@ -420,24 +515,28 @@ static inline int is_fp32(const struct format *format) {
 
 /* The fastest step that has the right bits for all operands of a block; why is said in the module's docstring. */
 static enum step choose(const struct arithmetic *how, struct extent a, struct extent b) {
-  int width = how->operand.fraction_width, exact = width <= 11;
+  int width = how->operand.fraction_width + how->weight.fraction_width, exact = width <= 22;
   const struct format *sum = &how->sum;
   /* Every product is at least 2^least, and less than 2^most. */
   int least = a.least + b.least - 2 * BIAS, most = a.most + b.most - 2 * BIAS + 2;
   /* The window of the least product ends at 2^-126: no sum is tiny, and every scale is a number. */
-  if (how->terms > 1) return exact && is_fp32(sum) && least >= -100 && most <= BIAS + 1 ? TERMS : GENERAL_TERMS;
+  if (how->terms > 1) {
+    int known = is_fp32(sum) && how->terms <= 8 && how->guard == BELOW && how->rounding == NEAREST;
+    return known && exact && least >= -100 && most <= BIAS + 1 ? TERMS : GENERAL_TERMS;
+  }
+  if (how->rounding != NEAREST) return CUT;
   if (!is_fp32(sum)) {
     int bound = most + sum->fraction_width + 1, fits = bound <= sum->max_exponent && bound <= 100;
     fits = fits && least - sum->fraction_width >= sum->min_exponent;
     return exact && sum->fraction_width <= 10 && fits ? NARROW : GENERAL;
   }
-  int grid = least - (exact ? 2 * width : FRACTION_WIDTH);
+  int grid = least - (exact ? width : FRACTION_WIDTH);
   if (how->flush && grid < 1 - BIAS) return exact ? FLUSHING : GENERAL;
   return exact && most <= BIAS + 1 && grid >= 1 - BIAS - FRACTION_WIDTH ? FUSED : PLAIN;
 }
 
-static void tile(const struct arithmetic *how, enum step step, const float *a, const float *b, int64_t length,
-                 float *out) {
+static void tile(const struct arithmetic *how, const struct place *at, enum step step, const float *a, const float *b,
+                 int64_t length, float *out) {
   if (step == TERMS && !(is_finite(a, length * BAND) && is_finite(b, length * PANEL))) step = GENERAL_TERMS;
   switch (step) {
     case FUSED: sum_up(FUSED, 0, a, b, length, out); break;
@@ -445,21 +544,63 @@ static void tile(const struct arithmetic *how, enum step step, const float *a, c
     case FLUSHING: sum_up(FLUSHING, 0, a, b, length, out); break;
     case NARROW: sum_up(NARROW, FRACTION_WIDTH - how->sum.fraction_width, a, b, length, out); break;
     case GENERAL: sum_up_generally(how, a, b, length, out); break;
+    case CUT: sum_up_otherwise(how, at, a, b, length, out); break;
     case TERMS:
       if (how->terms == 2) sum_up_terms(2, a, b, length, out);
       else if (how->terms == 4) sum_up_terms(4, a, b, length, out);
       else sum_up_terms(8, a, b, length, out);
       break;
-    case GENERAL_TERMS: sum_up_terms_generally(how, a, b, length, out);
+    case GENERAL_TERMS: sum_up_terms_generally(how, at, a, b, length, out);
   }
 }
 
-/* What is there and a tile's sums. */
-static inline floats added(const struct arithmetic *how, floats total, floats sums) {
-  if (is_fp32(&how->sum)) return how->flush ? flushed(total + sums) : total + sums;
-  for (int lane = 0; lane < LANES; lane++)
-    sums[lane] = exactly_rounded((double)total[lane] + sums[lane], &how->sum, how->flush);
+/* What is there and a tile's sums; row: of random words, one for each lane, if they are wanted. */
+static inline floats added(const struct arithmetic *how, floats total, floats sums, words row, int64_t k) {
+  enum rounding rounding = how->rounding_between;
+  if (rounding == NEAREST && is_fp32(&how->between)) return how->flush ? flushed(total + sums) : total + sums;
+  for (int lane = 0; lane < LANES; lane++) {
+    double sum = rounding == NEAREST ? (double)total[lane] + sums[lane] : added_down(total[lane], sums[lane]);
+    sums[lane] = rounded_so(rounding, sum, &how->between, how->flush, how->between.min_exponent,
+                            word_at(row[lane], k, 2));
+  }
   return sums;
+}
+
+/* A tile's sums in the format of those of tiles, times factors. */
+static inline floats between_tiles(const struct arithmetic *how, floats sums, const float *factors, words row,
+                                   int64_t k) {
+  floats products;
+  words tiny = { 0 };
+  if (factors) {
+    memcpy(&products, factors, sizeof products);
+    products *= sums;
+    /* Below 2^-125 it may have been less than 2^-126 before it was rounded. */
+    words magnitude = (words)products & MAGNITUDE;
+    tiny = (words)((magnitude < 2 << FRACTION_WIDTH) & (((words)sums & MAGNITUDE) != 0));
+  }
+  int slow = how->rounding_between != NEAREST || !is_fp32(&how->between);
+  for (int lane = 0; lane < LANES; lane++) slow |= tiny[lane] != 0;
+  if (!slow) return factors ? products : sums;
+  for (int lane = 0; lane < LANES; lane++)
+    sums[lane] = rounded_so(how->rounding_between, factors ? (double)sums[lane] * factors[lane] : sums[lane],
+                            &how->between, how->flush, how->between.min_exponent, word_at(row[lane], k, 3));
+  return sums;
+}
+
+static inline int same_format(const struct format *a, const struct format *b) {
+  return a->fraction_width == b->fraction_width && a->min_exponent == b->min_exponent && a->largest == b->largest;
+}
+
+/* Factors of some columns in one row: products of those of both sides, which are 1 where there are none. */
+static inline void factors_of(const struct factors *factors, int64_t m, int64_t n, int64_t columns, int64_t k,
+                              float *products) {
+  const struct factors *a = factors, *b = factors + 1;
+  int64_t block = a->length ? k / a->length : 0, other = b->length ? k / b->length : 0;
+  float row = a->values ? a->values[m * a->step + block * a->k_step] : 1;
+  for (int64_t j = 0; j < LANES; j++) {
+    float product = j < columns && b->values ? row * b->values[(n + j) * b->step + other * b->k_step] : row;
+    products[j] = product < INFINITY ? product : 0x1.fffffep127f;
+  }
 }
 
 /* One pass: multiply some bands of `a` with some panels of `b` into the result, of (m, n).
@@ -469,8 +610,11 @@ static inline floats added(const struct arithmetic *how, floats total, floats su
 void kernel_multiply(const struct arithmetic *how, const struct packed *a, const struct packed *b, int64_t m,
                      int64_t inner, int64_t n, int64_t rows, int64_t block, int64_t first_band, int64_t last_band,
                      int64_t first_panel, int64_t last_panel, int32_t later, int32_t clear, float *result,
-                     const struct format *target) {
+                     const struct format *target, const struct factors *factors) {
   int64_t blocks = (inner + block - 1) / block;
+  int drawn = how->rounding_between == STOCHASTIC;
+  int kept = !factors && same_format(&how->sum, &how->between);  /* a tile's sums are those between tiles */
+  struct place place = { .columns = n, .stream = stream_of(how->seed, 2) };
   float sums[BAND * PANEL] __attribute__((aligned(WIDTH)));
   for (int64_t at = 0; at < blocks; at++)
     for (int64_t panel = first_panel; panel < last_panel; panel++)
@@ -478,30 +622,42 @@ void kernel_multiply(const struct arithmetic *how, const struct packed *a, const
         enum step step = choose(how, a->extents[band * blocks + at], b->extents[panel * blocks + at]);
         int64_t end = least_of((at + 1) * block, inner), used = least_of(PANEL, n - panel * PANEL);
         for (int64_t k = at * block; k < end; k += rows) {
-          tile(how, step, a->values + (band * inner + k) * BAND, b->values + (panel * inner + k) * PANEL,
+          place.m = band * BAND, place.n = panel * PANEL, place.k = k;
+          tile(how, &place, step, a->values + (band * inner + k) * BAND, b->values + (panel * inner + k) * PANEL,
                least_of(rows, end - k), sums);
           for (int64_t i = 0; i < least_of(BAND, m - band * BAND); i++)
             for (int64_t j = 0; j < used; j += LANES) {
-              float *place = result + (band * BAND + i) * n + panel * PANEL + j;
+              float *to = result + (place.m + i) * n + place.n + j, products[LANES];
               floats sum = *(floats *)(sums + i * PANEL + j);
+              words row = { 0 };
+              if (drawn) for (int lane = 0; lane < LANES; lane++) row[lane] = row_at(&place, i, j + lane);
+              if (!kept) {
+                if (factors) factors_of(factors, place.m + i, place.n + j, used - j, k, products);
+                sum = between_tiles(how, sum, factors ? products : 0, row, k);
+              }
               if (later || k) {
-                floats total = (floats)load(place, used - j);
+                floats total = (floats)load(to, used - j);
                 if (clear && !k) total = (floats)((words)total & (words)(total == total));
-                sum = added(how, total, sum);
+                sum = added(how, total, sum, row, k);
               }
               words number = (words)sum;
               if (target && k + rows >= inner) number = converted(number, target, how->flush);
-              store(place, number, used - j);
+              store(to, number, used - j);
             }
         }
       }
 }
 
 /* Small products, one after the other, each of (m, inner) times (inner, n), and the results converted to a format. The
- * parts of activations and weights are given for each pass. Gives 0, or 1 where there is no memory. */
-int32_t kernel_products(const struct arithmetic *how, const struct format *target, const struct stack *a,
+ * parts of activations and weights are given for each pass. Each product has the seed after the one before. Gives 0, or
+ * 1 where there is no memory. */
+int32_t kernel_products(const struct arithmetic *first, const struct format *target, const struct stack *a,
                         const struct stack *b, int64_t count, int64_t m, int64_t inner, int64_t n, int64_t rows,
-                        int64_t block, const int32_t (*parts)[2], int64_t passes, float *result) {
+                        int64_t block, const int32_t (*parts)[2], int64_t passes, float *result,
+                        const struct factors *factors) {
+  struct arithmetic its = *first, *how = &its;
+  struct factors both[2];
+  if (factors) memcpy(both, factors, sizeof both);
   int64_t bands = (m + BAND - 1) / BAND, panels = (n + PANEL - 1) / PANEL, blocks = (inner + block - 1) / block;
   int64_t values = (bands * BAND + panels * PANEL) * inner * sizeof(float);
   int64_t size = values + (bands + panels) * blocks * sizeof(struct extent);
@@ -509,17 +665,19 @@ int32_t kernel_products(const struct arithmetic *how, const struct format *targe
   if (!memory) return 1;
   struct packed right = { (float *)memory, (struct extent *)(memory + values) };
   struct packed left = { right.values + panels * PANEL * inner, right.extents + panels * blocks };
-  for (int64_t i = 0; i < count; i++, result += m * n)
+  for (int64_t i = 0; i < count; i++, result += m * n, its.seed++)
     for (int64_t pass = 0; pass < passes; pass++) {
+      for (int side = 0; factors && side < 2; side++)
+        if (both[side].values) both[side].values = factors[side].values + i * both[side].product_step;
       int last = pass == passes - 1;
       if (!i || a->product_step || passes > 1)
         kernel_pack(a->words + i * a->product_step, a->step, a->k_step, m, inner, BAND, block, parts[pass][0],
                     &how->operand, how->flush, &left);
       if (!i || b->product_step || passes > 1)
         kernel_pack(b->words + i * b->product_step, b->step, b->k_step, n, inner, PANEL, block, parts[pass][1],
-                    &how->operand, how->flush, &right);
+                    &how->weight, how->flush, &right);
       kernel_multiply(how, &left, &right, m, inner, n, rows, block, 0, bands, 0, panels, pass > 0, pass && last, result,
-                      last ? target : 0);
+                      last ? target : 0, factors ? both : 0);
     }
   free(memory);
   return 0;

@@ -4,10 +4,12 @@ import ctypes
 from functools import lru_cache
 
 import numpy as np
+import numpy.typing as npt
 
 from openmxu.runtime import native
 from openmxu_sim.engines.library import fetch_library, try_library
 from openmxu_sim.golden.formats import Format
+from openmxu_sim.golden.setup import Setup
 from openmxu_sim.netlist.native import open_library
 
 _FRACTION_WIDTH, _FRACTION_WIDTH64 = 23, 52
@@ -37,7 +39,33 @@ class FormatLimits(ctypes.Structure):
 class Arithmetic(ctypes.Structure):
     """``struct arithmetic``."""
 
-    _fields_ = [("operand", FormatLimits), ("sum", FormatLimits), ("flush", _int32), ("terms", _int32)]
+    _fields_ = [
+        *((name, FormatLimits) for name in ("operand", "weight", "sum", "between")),
+        *((name, _int32) for name in ("flush", "terms", "guard", "rounding", "rounding_between")),
+        ("seed", ctypes.c_uint32),
+    ]
+
+
+class Factors(ctypes.Structure):
+    """``struct factors``."""
+
+    _fields_ = [("values", _pointer), *((name, _int64) for name in ("product_step", "step", "k_step", "length"))]
+
+    @classmethod
+    def of(cls, values: npt.NDArray[np.float32], length: int) -> "Factors":
+        """Return the address of (P or 1, rows or 1, blocks or 1) factors, which must be kept."""
+        steps = (0 if size == 1 else stride // 4 for size, stride in zip(values.shape, values.strides, strict=True))
+        return cls(values.ctypes.data, *steps, length)
+
+
+class Preparation(ctypes.Structure):
+    """``struct preparation``."""
+
+    _fields_ = [
+        ("element", FormatLimits),
+        *((name, _int32) for name in ("flush", "divides", "converts", "stochastic", "limited", "integers")),
+        *((name, ctypes.c_uint32) for name in ("seed", "stream")),
+    ]
 
 
 class Packed(ctypes.Structure):
@@ -53,10 +81,11 @@ class Stack(ctypes.Structure):
 
 
 @lru_cache(maxsize=64)
-def limits(fmt: Format) -> FormatLimits:
-    """Return a format as the kernel takes it."""
+def limits(fmt: Format, largest: float | None = None) -> FormatLimits:
+    """Return a format as the kernel takes it; ``largest``: its largest number, to which what is larger saturates."""
     smallest = fmt.min_exponent - fmt.fraction_width
-    overflow = np.inf if fmt.has_infinity else np.nan
+    overflow = largest or (np.inf if fmt.has_infinity else np.nan)
+    most = largest or fmt.max_finite
 
     def pattern(value: float) -> int:
         return int(np.float32(value).view(np.uint32))
@@ -66,20 +95,36 @@ def limits(fmt: Format) -> FormatLimits:
         fmt.min_exponent,
         fmt.max_exponent,
         pattern(fmt.min_normal),
-        pattern(fmt.max_finite),
+        pattern(most),
         pattern(overflow),
         2.0 ** (smallest + _FRACTION_WIDTH),
         fmt.min_normal,
-        fmt.max_finite,
+        most,
         overflow,
         2.0 ** (smallest + _FRACTION_WIDTH64),
     )
 
 
 @lru_cache(maxsize=64)
-def arithmetic(operand: Format, accumulate: Format, *, flush: bool, terms: int) -> Arithmetic:
-    """Return the formats of operands and sums, the mode, and the terms, as the kernel takes them."""
-    return Arithmetic(limits(operand), limits(accumulate), flush, terms)
+def arithmetic(setup: Setup, seed: int) -> Arithmetic:
+    """Return formats, the mode, and ways of rounding, as the kernel takes them."""
+    sides = (
+        limits(side.format, side.format.max_finite if side.saturate else None) for side in (setup.operand, setup.weight)
+    )
+    sums = setup.sums, setup.between
+    return Arithmetic(
+        *sides,
+        *(limits(one.format) for one in sums),
+        setup.flush,
+        setup.terms,
+        setup.sums.guard,
+        *(_ROUNDINGS.index(one.rounding) for one in sums),
+        seed % 2**32,
+    )
+
+
+_ROUNDINGS = ("nearest", "truncate", "stochastic")
+"""As in ``enum rounding``."""
 
 
 class Kernel:
@@ -100,11 +145,15 @@ class Kernel:
         self.pack = functions.kernel_pack
         self.pack.argtypes = [_pointer, *[_int64] * 6, _int32, _pointer, _int32, _pointer]
         self.multiply = functions.kernel_multiply
-        self.multiply.argtypes = [*[_pointer] * 3, *[_int64] * 9, _int32, _int32, _pointer, _pointer]
+        self.multiply.argtypes = [*[_pointer] * 3, *[_int64] * 9, _int32, _int32, *[_pointer] * 3]
         self.products = functions.kernel_products
-        self.products.argtypes = [*[_pointer] * 4, *[_int64] * 6, _pointer, _int64, _pointer]
+        self.products.argtypes = [*[_pointer] * 4, *[_int64] * 6, _pointer, _int64, _pointer, _pointer]
         self.products.restype = _int32
-        for function in (self.pack, self.multiply):
+        self.peaks = functions.kernel_peaks
+        self.peaks.argtypes = [_pointer, *[_int64] * 3, _int32, _pointer]
+        self.prepare = functions.kernel_prepare
+        self.prepare.argtypes = [_pointer, _pointer, *[_int64] * 3, *[_pointer] * 3]
+        for function in (self.pack, self.multiply, self.peaks, self.prepare):
             function.restype = None
 
     band: int
@@ -115,7 +164,8 @@ class Kernel:
 def load_kernel() -> Kernel:
     """Load the kernel for this processor, from the cache or built now, which takes two seconds."""
     note = "compiling the engine model for this processor, once: a few seconds"
-    return fetch_library(native.resource(__package__, "kernel.c"), Kernel, _check, note=note)
+    text = "".join(native.resource(__package__, name) for name in ("kernel.c", "preparation.c"))
+    return fetch_library(text, Kernel, _check, note=note)
 
 
 def _check(library: bytes) -> bool:

@@ -106,7 +106,7 @@ def find_operand(text: str, parameter: str = "operand") -> Operand:
     TypeError, ValueError
         There is no such format, or it has no such modifier.
     """
-    name, modifiers = _taken_apart(text)
+    name, modifiers = _taken_apart(text, parameter)
     group, length = "", 0
     flags = dict.fromkeys(("fp32", "saturate", "stochastic"), False)
     for modifier in modifiers:
@@ -149,7 +149,7 @@ def find_sum(text: str, parameter: str = "accumulate") -> Sum:
     TypeError, ValueError
         There is no such format, or it has no such modifier.
     """
-    name, modifiers = _taken_apart(text)
+    name, modifiers = _taken_apart(text, parameter)
     fmt, rounding, guard = find_format(name, parameter), None, None
     for modifier in modifiers:
         found = re.fullmatch(r"guard([0-3])", modifier)
@@ -165,8 +165,10 @@ def find_sum(text: str, parameter: str = "accumulate") -> Sum:
     return Sum(fmt, rounding or "nearest", 3 if guard is None else guard)
 
 
-def _taken_apart(text: str) -> tuple[str, Iterable[str]]:
-    name, *modifiers = text.split("/") if isinstance(text, str) else [text]
+def _taken_apart(text: str, parameter: str) -> tuple[str, Iterable[str]]:
+    if not isinstance(text, str):
+        raise TypeError(f"{parameter} must be the name of a format, not {text!r}")
+    name, *modifiers = text.split("/")
     return name, modifiers
 
 

@@ -1,0 +1,69 @@
+"""Numerics of a network's layers, by their names."""
+
+from collections.abc import Mapping
+from fnmatch import fnmatchcase
+from typing import Any
+
+from openmxu_sim.networks.numerics import Numerics
+
+LayerNumerics = Mapping[str, "str | Mapping[str, Any]"]
+"""Formats, or parameters of :class:`Numerics`, by patterns of names."""
+
+
+class Layers:
+    """The numerics of each layer: those of the first pattern that matches, or of the unit.
+
+    A pattern, with ``*``, ``?`` and ``[...]``, matches consecutive parts of a name, and so a module with all of its
+    modules: ``lm_head`` and ``decoder.*.mlp`` match ``Net.decoder.3.mlp.up`` as ``mlp`` does.
+
+    Parameters
+    ----------
+    unit
+        Numerics of all others.
+    layers
+        A format for operands and gradients, or a mapping of parameters that differ from the unit's, for each pattern.
+
+    Raises
+    ------
+    TypeError, ValueError
+        A parameter is outside its domain.
+    """
+
+    def __init__(self, unit: Numerics, layers: LayerNumerics | None) -> None:
+        self.unit = unit
+        self._of: dict[str, Numerics] = {}
+        for pattern, wanted in (layers or {}).items():
+            own = wanted if isinstance(wanted, Mapping) else {"operand": wanted, "weight": None, "gradient": None}
+            if not isinstance(pattern, str) or not pattern or not set(own) <= set(Numerics._fields):
+                raise ValueError(
+                    f"layers must be formats, or mappings of {', '.join(Numerics._fields)}, by patterns of names, "
+                    f"not {pattern!r}: {wanted!r}"
+                )
+            self._of[pattern] = unit._replace(**own).checked()
+        self._names: dict[str, str | None] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._of)
+
+    def numerics(self, name: str) -> Numerics:
+        """Return the numerics of a layer, by its name."""
+        if not self._of:
+            return self.unit
+        if name not in self._names:
+            self._names[name] = next((pattern for pattern in self._of if _matches(pattern, name)), None)
+        pattern = self._names[name]
+        return self.unit if pattern is None else self._of[pattern]
+
+    def unmatched(self) -> list[str]:
+        """Return the patterns that no name has matched so far."""
+        return [pattern for pattern in self._of if pattern not in self._names.values()]
+
+    @property
+    def stochastic(self) -> bool:
+        """Whether any layer draws random numbers."""
+        return any("/stochastic" in str(tuple(numerics)) for numerics in (self.unit, *self._of.values()))
+
+
+def _matches(pattern: str, name: str) -> bool:
+    parts, length = name.split("."), pattern.count(".") + 1
+    return any(fnmatchcase(".".join(parts[at : at + length]), pattern) for at in range(len(parts) - length + 1))

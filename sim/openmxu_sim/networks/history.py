@@ -1,0 +1,47 @@
+"""Delayed scaling: scales of whole tensors from the magnitudes of earlier ones."""
+
+import threading
+from collections import deque
+from collections.abc import Hashable
+
+import numpy as np
+
+from openmxu_sim.golden.specifications import find_operand
+from openmxu_sim.networks.numerics import Numerics
+from openmxu_sim.operands.aliases import Floats
+
+
+class History:
+    """The largest magnitudes of operands, for each place where products are asked for.
+
+    Parameters
+    ----------
+    length
+        Number of earlier tensors whose largest magnitude counts. A first tensor is scaled by its own.
+    """
+
+    def __init__(self, length: int) -> None:
+        self._length = length
+        self._seen: dict[Hashable, deque[float]] = {}
+        self._lock = threading.Lock()
+
+    def largest(
+        self, layer: str, operator: str, backward: bool, numerics: Numerics, a: Floats, b: Floats
+    ) -> tuple[float | None, float | None]:
+        """Return the magnitudes for a product's operands, and note their own; ``None`` for one without such a scale."""
+        place = layer, operator, backward, a.shape[2], b.shape[2] if b.ndim > 2 else 0
+        sides = (a, numerics.operand), (b, numerics.weight or numerics.operand)
+        one, other = (self._of((*place, number), *side) for number, side in enumerate(sides))
+        return one, other
+
+    def _of(self, place: Hashable, array: Floats, spec: str) -> float | None:
+        side = find_operand(spec)
+        if side.group != "tensor" and not (side.block and side.block.two_levels):
+            return None
+        magnitudes = np.abs(array)
+        own = float(np.max(magnitudes, initial=0.0, where=np.isfinite(magnitudes)))
+        with self._lock:
+            seen = self._seen.setdefault(place, deque(maxlen=self._length))
+            earlier = max(seen, default=own)
+            seen.append(own)
+        return earlier

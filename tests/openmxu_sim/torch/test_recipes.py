@@ -1,0 +1,213 @@
+"""Formats by layer and role, delayed scales, random rounding, and errors: what a unit's products are made of."""
+
+import pickle
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed: make setup-models")
+
+from torch.utils.checkpoint import checkpoint  # noqa: E402  # needs PyTorch
+
+import openmxu_sim.torch as mxu  # noqa: E402
+from openmxu_sim import golden  # noqa: E402
+
+from ...bits import same_bits  # noqa: E402
+
+FORMATS = {"operand": "fp8_e4m3", "weight": "e5f9", "gradient": "fp8_e5m2"}
+
+
+def _random(*shape: int, seed: int = 0, grad: bool = True) -> Any:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed)).requires_grad_(grad)
+
+
+def _golden(a: Any, b: Any, operand: str, weight: str, **options: Any) -> npt.NDArray[np.float32]:
+    arrays = (np.ascontiguousarray(tensor.detach().numpy()) for tensor in (a, b))
+    return golden.matmul(*arrays, rows=128, operand=operand, weight=weight, **options)
+
+
+@pytest.mark.parametrize("form", ["linear", "mm", "matmul", "bmm", "einsum", "transposed"])
+def test_roles(form: str) -> None:
+    """Activations, weights and gradients have formats of their own, in whichever way PyTorch multiplies them."""
+    x, w, g = _random(6, 9, seed=1), _random(9, 7, seed=2), _random(6, 7, seed=3, grad=False)
+    with mxu.unit(**FORMATS):
+        if form == "linear":
+            y = torch.nn.functional.linear(x, w.T)
+        elif form == "mm":
+            y = x.mm(w)
+        elif form == "matmul":
+            y = (x.reshape(2, 3, 9) @ w).reshape(6, 7)
+        elif form == "bmm":
+            y = x[None].bmm(w[None])[0]
+        elif form == "einsum":
+            y = torch.einsum("mk,kn->mn", x, w)
+        else:
+            y = x.T.contiguous().T.mm(w)
+        y.backward(g)
+    same_bits(y.detach().numpy(), _golden(x, w, "fp8_e4m3", "e5f9"))
+    same_bits(x.grad.numpy(), _golden(g, w.T, "fp8_e5m2", "e5f9"))
+    same_bits(w.grad.numpy(), _golden(x.T, g, "fp8_e4m3", "fp8_e5m2"))
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+def test_roles_in_convolutions(transposed: bool) -> None:
+    """Of 1x1, which are products of channels."""
+    x, w, g = _random(2, 9, 3, 4, seed=1), _random(7, 9, 1, 1, seed=2), _random(2, 7, 3, 4, seed=3, grad=False)
+    with mxu.unit(**FORMATS):
+        if transposed:
+            y = torch.nn.functional.conv_transpose2d(x, w.transpose(0, 1))
+        else:
+            y = torch.nn.functional.conv2d(x, w)
+        y.backward(g)
+    rows, gradients = (tensor.movedim(1, -1).reshape(24, -1) for tensor in (x, g))
+    weights = w[:, :, 0, 0]
+    same_bits(y.detach().movedim(1, -1).reshape(24, 7).numpy(), _golden(rows, weights.T, "fp8_e4m3", "e5f9"))
+    same_bits(x.grad.movedim(1, -1).reshape(24, 9).numpy(), _golden(gradients, weights, "fp8_e5m2", "e5f9"))
+    same_bits(w.grad[:, :, 0, 0].numpy(), _golden(gradients.T, rows, "fp8_e5m2", "fp8_e4m3"))
+
+
+def test_roles_of_an_operator() -> None:
+    """``openmxu_sim.torch.matmul`` keeps them for its derivatives, with and without a context."""
+    x, w, g = _random(6, 9, seed=1), _random(9, 7, seed=2), _random(6, 7, seed=3, grad=False)
+    mxu.matmul(x, w, **FORMATS).backward(g)
+    same_bits(x.grad.numpy(), _golden(g, w.T, "fp8_e5m2", "e5f9"))
+    same_bits(w.grad.numpy(), _golden(x.T, g, "fp8_e4m3", "fp8_e5m2"))
+
+
+class Block(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.up, self.down = torch.nn.Linear(8, 16), torch.nn.Linear(16, 8)
+
+    def forward(self, x: Any) -> Any:
+        return x + self.down(self.up(x).relu())
+
+
+class Net(torch.nn.Module):
+    def __init__(self, again: bool = False) -> None:
+        super().__init__()
+        self.blocks = torch.nn.ModuleList(Block() for _ in range(2))
+        self.head = torch.nn.Linear(8, 4)
+        self.again = again
+
+    def forward(self, x: Any) -> Any:
+        for block in self.blocks:
+            x = checkpoint(block, x, use_reentrant=False) if self.again else block(x)
+        return self.head(x)
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_layers(again: bool) -> None:
+    """By names, with all that is within, forward, backward, and computed again for a checkpoint."""
+    net = Net(again)
+    layers = {"head": "bf16", "blocks.1": {"operand": "fp16", "gradient": "tf32"}, "blocks.*.up": "fp8_e5m2"}
+    with mxu.unit(operand="fp8_e4m3", gradient="e5f3", layers=layers, errors=True) as unit:
+        net(_random(5, 8)).square().mean().backward()
+    seen = {(row["layer"], row["direction"], row["operand"], row["weight"]) for row in unit.errors()}
+    assert seen == {
+        ("Net.head", "forward", "bf16", "bf16"),
+        ("Net.head", "backward", "bf16", "bf16"),
+        *(("Net.blocks.1." + name, "forward", "fp16", "fp16") for name in ("up", "down")),
+        *(("Net.blocks.1." + name, "backward", "tf32", "fp16") for name in ("up", "down")),
+        ("Net.blocks.0.up", "forward", "fp8_e5m2", "fp8_e5m2"),
+        ("Net.blocks.0.up", "backward", "fp8_e5m2", "fp8_e5m2"),
+        ("Net.blocks.0.down", "forward", "fp8_e4m3", "fp8_e4m3"),
+        ("Net.blocks.0.down", "backward", "e5f3", "fp8_e4m3"),
+    }
+
+
+def test_nested_units_keep_their_layers() -> None:
+    net, outer = Net(), mxu.unit(layers={"head": "fp16"}, errors=True)
+    with outer, mxu.unit(operand="tf32", layers={"up": "fp8_e4m3"}, errors=True) as inner:
+        loss = net(_random(5, 8)).sum()
+    with outer:
+        loss.backward()
+    assert not outer.errors()
+    assert {row["operand"] for row in inner.errors() if row["layer"].endswith(".up")} == {"fp8_e4m3"}
+    assert {row["operand"] for row in inner.errors() if row["layer"] == "Net.head"} == {"tf32"}
+
+
+def test_a_pattern_without_a_module() -> None:
+    text = r"no module's name has matched these patterns of layers: \['lm_heda'\]"
+    with pytest.warns(UserWarning, match=text), mxu.unit(layers={"lm_heda": "fp32", "head": "fp32"}):
+        Net()(_random(2, 8))
+
+
+@pytest.mark.parametrize("layers", [{"": "bf16"}, {"head": {"columns": 3}}, {3: "bf16"}])
+def test_layers_that_are_none(layers: Any) -> None:
+    with pytest.raises(ValueError, match=r"^layers must be formats, or mappings of operand, .*, by patterns of names"):
+        mxu.unit(layers=layers)
+    with pytest.raises(ValueError, match=r"^operand must be one of "):
+        mxu.unit(layers={"head": "bf17"})
+    with pytest.raises(ValueError, match=r"^operand must be one of "):
+        mxu.unit(gradient="bf17")
+
+
+def test_names_of_modules_after_an_error() -> None:
+    class Broken(torch.nn.Module):
+        def forward(self, x: Any) -> Any:
+            raise ZeroDivisionError
+
+    with mxu.unit(trace=True) as unit:
+        with pytest.raises(ZeroDivisionError):
+            torch.nn.Sequential(Broken())(_random(2, 8))
+        _random(2, 2).mm(_random(2, 2))
+    assert [work.layer for work in unit.work] == [""]
+
+
+def test_delayed_scales() -> None:
+    """A tensor is scaled by the largest magnitudes before it, and saturates if it has larger ones."""
+    layer, w = torch.nn.Linear(4, 1, bias=False), torch.ones(1, 4)
+    layer.weight.data = w
+    results = []
+    with mxu.unit(operand="fp8_e4m3/tensor/saturate", weight="fp32", history=2):
+        for size in (448.0, 896.0, 448.0, 448.0, 448.0, 1.1):
+            results.append(layer(torch.full((1, 4), size)).item() / 4)
+    # Scales are 1, 1 (saturates), 2, 2, 1, 1: at scale 1, 1.1 is 1.125.
+    assert results == [448.0, 448.0, 448.0, 448.0, 448.0, 1.125]
+    with mxu.unit(operand="fp8_e4m3/tensor/saturate", weight="fp32"):
+        assert layer(torch.full((1, 4), 896.0)).item() == 4 * 896
+
+
+def test_random_rounding_is_reproducible() -> None:
+    x, w = _random(32, 64, seed=4, grad=False), _random(64, 32, seed=5, grad=False)
+
+    def twice(seed: int) -> list[Any]:
+        with mxu.unit(operand="bf16/stochastic", accumulate="bf16/stochastic", seed=seed):
+            return [x @ w, x @ w]
+
+    first, again, other = twice(1), twice(1), twice(2)
+    assert all(torch.equal(one, two) for one, two in zip(first, again, strict=True))
+    assert not torch.equal(first[0], first[1])
+    assert not torch.equal(first[0], other[0])
+
+
+def test_errors_are_those_of_products() -> None:
+    """Against binary64, by numpy; two steps apart."""
+    a, b = _random(16, 32, seed=6, grad=False), _random(32, 8, seed=7, grad=False)
+    with mxu.unit(operand="fp8_e4m3", errors=True) as unit:
+        result = a @ b
+        unit.next_step()
+        a @ (2 * b)
+    first, second = unit.errors()
+    exact = a.numpy().astype(np.float64) @ b.numpy().astype(np.float64)
+    error = result.numpy() - exact
+    assert first["sqnr_db"] == pytest.approx(10 * np.log10(np.sum(exact**2) / np.sum(error**2)), rel=1e-9)
+    assert first["largest_error"] == pytest.approx(np.abs(error).max() / np.abs(exact).max(), rel=1e-9)
+    assert (first["step"], second["step"]) == (0, 1)
+    assert (first["layer"], first["operator"], first["direction"]) == ("", "mm", "forward")
+    assert f"| forward | {second['sqnr_db']:.1f} |" in unit.report().to_markdown()
+    large = torch.full((1, 1), 1e6)
+    with mxu.unit(operand="fp8_e4m3", errors=True) as unit:
+        large @ large
+    assert unit.errors()[0]["overflowed"] == 1.0
+
+
+def test_a_copy_of_a_unit() -> None:
+    unit = mxu.unit(operand="e4m3/row", gradient=torch.float8_e5m2, layers={"head": "bf16"}, rows=4, history=3)
+    copy = pickle.loads(pickle.dumps(unit))
+    assert repr(copy) == repr(unit)
+    assert "operand='fp8_e4m3/row'" in repr(copy)
+    assert copy.numerics == unit.numerics
