@@ -23,9 +23,11 @@ def shift_right_sticky(
         lost = Signal(name=f"{name}_lost_{distance}")
         staged = Signal(len(value), name=f"{name}_{distance}")
         stays, moves = keep & ~amount[step], keep & amount[step]
+        # Verilog has no vector of no bits.
+        left = masked(value[distance:], moves) if distance < len(value) else Const(0, 1)
         m.d.comb += [
             lost.eq((sticky & keep) | (value[:distance].any() & moves)),
-            staged.eq(masked(value, stays) | masked(value[distance:], moves)),
+            staged.eq(masked(value, stays) | left),
         ]
         sticky, value, keep = lost, staged, Const(1)
     sticky, value = sticky & keep, masked(value, keep)  # for the case without steps
