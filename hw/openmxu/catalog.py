@@ -29,9 +29,16 @@ def _product(width: int = 8) -> SignificandProduct:
     return SignificandProduct(width)
 
 
-def _multiplier(operand: str = "bf16", result: str = "fp32", subnormals: str = "flush", stages: int = 0) -> Multiplier:
+def _weight(name: str | None) -> FloatFormat | None:
+    """The format of weights, if it has a name of its own."""
+    return None if name is None else FloatFormat.parse(name, "weight")
+
+
+def _multiplier(
+    operand: str = "bf16", result: str = "fp32", subnormals: str = "flush", stages: int = 0, weight: str | None = None
+) -> Multiplier:
     formats = FloatFormat.parse(operand, "operand"), FloatFormat.parse(result, "result")
-    return Multiplier(*formats, subnormals=subnormals, stages=stages)
+    return Multiplier(*formats, weight=_weight(weight), subnormals=subnormals, stages=stages)
 
 
 def _adder(operand: str = "fp32", subnormals: str = "flush", stages: int = 0) -> Adder:
@@ -39,17 +46,22 @@ def _adder(operand: str = "fp32", subnormals: str = "flush", stages: int = 0) ->
 
 
 def _multiply_add(
-    operand: str = "bf16", result: str = "fp32", subnormals: str = "flush", stages: int = 0
+    operand: str = "bf16", result: str = "fp32", subnormals: str = "flush", stages: int = 0, weight: str | None = None
 ) -> MultiplyAdd:
     formats = FloatFormat.parse(operand, "operand"), FloatFormat.parse(result, "result")
-    return MultiplyAdd(*formats, subnormals=subnormals, stages=stages)
+    return MultiplyAdd(*formats, weight=_weight(weight), subnormals=subnormals, stages=stages)
 
 
 def _dot_product_add(
-    operand: str = "bf16", result: str = "fp32", terms: int = 4, subnormals: str = "flush", stages: int = 0
+    operand: str = "bf16",
+    result: str = "fp32",
+    terms: int = 4,
+    subnormals: str = "flush",
+    stages: int = 0,
+    weight: str | None = None,
 ) -> DotProductAdd:
     formats = FloatFormat.parse(operand, "operand"), FloatFormat.parse(result, "result")
-    return DotProductAdd(*formats, terms=terms, subnormals=subnormals, stages=stages)
+    return DotProductAdd(*formats, weight=_weight(weight), terms=terms, subnormals=subnormals, stages=stages)
 
 
 def _converter(source: str = "fp32", target: str = "bf16", subnormals: str = "flush", stages: int = 0) -> Converter:
@@ -62,9 +74,9 @@ def _splitter(subnormals: str = "flush") -> Splitter:
 
 
 def _stream_multiplier(
-    operand: str = "bf16", result: str = "fp32", subnormals: str = "flush", stages: int = 1
+    operand: str = "bf16", result: str = "fp32", subnormals: str = "flush", stages: int = 1, weight: str | None = None
 ) -> Streamed:
-    return Streamed(_multiplier(operand, result, subnormals, stages))
+    return Streamed(_multiplier(operand, result, subnormals, stages, weight))
 
 
 def _stream_adder(operand: str = "fp32", subnormals: str = "flush", stages: int = 1) -> Streamed:
@@ -77,12 +89,15 @@ def _stream_converter(
     return Streamed(_converter(source, target, subnormals, stages))
 
 
-def _pe(operand: str = "bf16", subnormals: str = "flush", stages: int = 1, terms: int = 1) -> ProcessingElement:
-    return ProcessingElement(FloatFormat.parse(operand, "operand"), subnormals=subnormals, stages=stages, terms=terms)
+def _pe(
+    operand: str = "bf16", subnormals: str = "flush", stages: int = 1, terms: int = 1, weight: str | None = None
+) -> ProcessingElement:
+    fmt = FloatFormat.parse(operand, "operand")
+    return ProcessingElement(fmt, weight=_weight(weight), subnormals=subnormals, stages=stages, terms=terms)
 
 
 def _config(
-    rows: int, columns: int, stages: int, *, operand: str, source: str, subnormals: str, depth: int, **options: Any
+    rows: int, columns: int, stages: int, operand: str, source: str, *, weight: str | None, **options: Any
 ) -> MxuConfig:
     return MxuConfig(
         rows=rows,
@@ -90,8 +105,7 @@ def _config(
         stages=stages,
         operand=FloatFormat.parse(operand, "operand"),
         source=FloatFormat.parse(source, "source"),
-        subnormals=subnormals,
-        depth=depth,
+        weight=_weight(weight),
         **options,
     )
 
@@ -103,10 +117,11 @@ def _array(
     operand: str = "bf16",
     subnormals: str = "flush",
     terms: int = 1,
+    *,
+    weight: str | None = None,
 ) -> SystolicArray:
-    return SystolicArray(
-        _config(rows, columns, stages, operand=operand, source=operand, subnormals=subnormals, depth=512, terms=terms)
-    )
+    formats = operand, operand if weight is None else "fp32"
+    return SystolicArray(_config(rows, columns, stages, *formats, weight=weight, subnormals=subnormals, terms=terms))
 
 
 def _mxu(
@@ -122,20 +137,22 @@ def _mxu(
     splitter: bool = False,
     status: bool = False,
     terms: int = 1,
+    weight: str | None = None,
     bus: str = "none",
 ) -> Mxu | AxiMxu:
     config = _config(
         rows,
         columns,
         stages,
-        operand=operand,
-        source=source,
+        operand,
+        source,
         subnormals=subnormals,
         depth=depth,
         result=FloatFormat.parse(result, "result"),
         splitter=splitter,
         status=status,
         terms=terms,
+        weight=weight,
     )
     if bus not in ("none", "axi"):
         raise ValueError(f"bus must be 'none' or 'axi', not {bus!r}")
@@ -192,10 +209,14 @@ class Design:
     """Parameters that differ from the family's defaults."""
 
     @property
+    def defaults(self) -> dict[str, Any]:
+        """All parameters of its kind with their defaults; ``None``: that of another parameter."""
+        return {name: p.default for name, p in signature(FAMILIES[self.family]).parameters.items()}
+
+    @property
     def domain(self) -> dict[str, Any]:
-        """All parameters with their values."""
-        defaults = {name: p.default for name, p in signature(FAMILIES[self.family]).parameters.items()}
-        return defaults | dict(self.parameters)
+        """All parameters that have values, with these."""
+        return {name: value for name, value in (self.defaults | dict(self.parameters)).items() if value is not None}
 
     def build(self, **overrides: Any) -> Any:
         """A new component, with ``overrides`` of some parameters.
@@ -205,11 +226,10 @@ class Design:
         TypeError, ValueError
             The design has no such parameter, or its value is outside the domain.
         """
-        domain = self.domain
         for name in overrides:
-            if name not in domain:
-                raise ValueError(f"{self.name} has no parameter {name!r}; it has {', '.join(domain)}")
-        return FAMILIES[self.family](**(domain | overrides))
+            if name not in self.defaults:
+                raise ValueError(f"{self.name} has no parameter {name!r}; it has {', '.join(self.defaults)}")
+        return FAMILIES[self.family](**(self.domain | overrides))
 
     @property
     def cells(self) -> int:

@@ -34,11 +34,11 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from openmxu.arith.datapath.pipeline import Pipeline
-from openmxu.arith.datapath.product import multiply, rebias_offset
+from openmxu.arith.datapath.product import Formats, multiply, rebias_offset
 from openmxu.arith.datapath.round import exponent_shape, round_pack
 from openmxu.arith.datapath.shift import masked, normalise
 from openmxu.arith.datapath.unpack import unpack
-from openmxu.spec.formats import FP32, FloatFormat
+from openmxu.spec.formats import FP32, FloatFormat, pair_name
 from openmxu.spec.forms import FPGA, SPEED, form_of
 from openmxu.spec.stages import PRODUCT_CUTS, TERM_CUTS, check_terms, split_stages
 
@@ -68,6 +68,8 @@ class DotProductAdd(wiring.Component):
     ----------
     operand, result
         Formats of ``i_a`` and ``i_b``, and of ``i_c`` and ``o``.
+    weight
+        Format of ``i_b``, if it is another one.
     terms
         Number of products: 2, 4 or 8.
     subnormals
@@ -78,7 +80,7 @@ class DotProductAdd(wiring.Component):
 
     Members
     -------
-    i_a, i_b : In(terms · operand.width)
+    i_a, i_b : In(terms · width of the format)
         Term 0 lowest. The order of terms does not matter.
     i_c : In(result.width)
         A NaN must be the canonical one, as every sum's is.
@@ -95,11 +97,13 @@ class DotProductAdd(wiring.Component):
         operand: FloatFormat,
         result: FloatFormat = FP32,
         *,
+        weight: FloatFormat | None = None,
         terms: int = 4,
         subnormals: str = "flush",
         stages: int = 0,
     ) -> None:
         self.operand = operand
+        self.formats: Formats = (operand, weight or operand)
         self.result = result
         self.terms = check_terms(terms, subnormals)
         if self.terms == 1:
@@ -107,8 +111,8 @@ class DotProductAdd(wiring.Component):
         self.subnormals = subnormals
         self._product_stages, self._sum_stages = split_stages(stages)
         self.stages = stages
-        words = terms * operand.width
-        super().__init__({"i_a": In(words), "i_b": In(words), "i_c": In(result.width), "o": Out(result.width)})
+        a, b = (In(terms * fmt.width) for fmt in self.formats)
+        super().__init__({"i_a": a, "i_b": b, "i_c": In(result.width), "o": Out(result.width)})
 
     @property
     def latency(self) -> int:
@@ -123,7 +127,8 @@ class DotProductAdd(wiring.Component):
     @property
     def module_name(self) -> str:
         """Name of the exported module."""
-        return f"dot_product_add_{self.operand}_{self.result}_{self.subnormals}_t{self.terms}_s{self.stages}"
+        formats = f"{pair_name(*self.formats)}_{self.result}"
+        return f"dot_product_add_{formats}_{self.subnormals}_t{self.terms}_s{self.stages}"
 
     @property
     def _window(self) -> int:
@@ -143,7 +148,7 @@ class DotProductAdd(wiring.Component):
     @property
     def _offset(self) -> int:
         """What exponents of products, ea + eb + 1, need to be biased for the result."""
-        return rebias_offset(self.operand, self.result)
+        return rebias_offset(self.formats, self.result)
 
     @property
     def _lift(self) -> int:
@@ -168,8 +173,10 @@ class DotProductAdd(wiring.Component):
         exact = []
         for index in range(self.terms):
             m.submodules[f"term_{index}"] = term = Module()
-            a, b = (side.word_select(index, self.operand.width) for side in (self.i_a, self.i_b))
-            exact.append(pipeline.cut("multiplied", multiply(term, a, b, self.operand, self.subnormals)))
+            a, b = (
+                side.word_select(index, fmt.width) for side, fmt in zip((self.i_a, self.i_b), self.formats, strict=True)
+            )
+            exact.append(pipeline.cut("multiplied", multiply(term, a, b, self.formats, self.subnormals)))
         fields: dict[str, Value] = {}
         for index, product in enumerate(exact):
             fields |= {

@@ -5,10 +5,10 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from openmxu.arith.datapath.pipeline import Pipeline
-from openmxu.arith.datapath.product import multiply, rebias
+from openmxu.arith.datapath.product import Formats, multiply, rebias
 from openmxu.arith.datapath.round import exponent_shape, round_pack
-from openmxu.spec.formats import FloatFormat, check_subnormals
-from openmxu.spec.recoded import port_width
+from openmxu.spec.formats import FloatFormat, check_subnormals, pair_name
+from openmxu.spec.recoded import Recoded, port_width
 from openmxu.spec.stages import MULTIPLIER_CUTS, check_stages
 
 
@@ -29,6 +29,8 @@ class Multiplier(wiring.Component):
     ----------
     operand, result
         Formats of both operands and of the result.
+    weight
+        Format of ``i_b``, if it is another one.
     subnormals
         ``"flush"`` or ``"ieee"`` (gradual underflow).
     stages
@@ -38,7 +40,7 @@ class Multiplier(wiring.Component):
 
     Members
     -------
-    i_a, i_b : In(operand.width), or In(Recoded(operand).width)
+    i_a, i_b : In(width of the format), or In(Recoded(format).width)
     o : Out(result.width)
 
     Raises
@@ -54,17 +56,19 @@ class Multiplier(wiring.Component):
         operand: FloatFormat,
         result: FloatFormat,
         *,
+        weight: FloatFormat | None = None,
         subnormals: str = "flush",
         stages: int = 0,
         recoded: bool = False,
     ) -> None:
         self.operand = operand
+        self.formats: Formats = (operand, weight or operand)
         self.result = result
         self.subnormals = check_subnormals(subnormals)
         self.stages = check_stages(stages, self.CUTS)
         self.recoded = recoded
-        width = port_width(operand, subnormals, recoded=recoded)
-        super().__init__({"i_a": In(width), "i_b": In(width), "o": Out(result.width)})
+        a, b = (In(port_width(fmt, subnormals, recoded=recoded)) for fmt in self.formats)
+        super().__init__({"i_a": a, "i_b": b, "o": Out(result.width)})
 
     @property
     def latency(self) -> int:
@@ -74,34 +78,54 @@ class Multiplier(wiring.Component):
     @property
     def module_name(self) -> str:
         """Name of the exported module."""
-        return f"multiplier_{self.operand}_{self.result}_{self.subnormals}_s{self.stages}"
+        return f"multiplier_{pair_name(*self.formats)}_{self.result}_{self.subnormals}_s{self.stages}"
+
+    @property
+    def _bias(self) -> int:
+        """What the exponents of two operands and this are biased for the result."""
+        return self.result.bias - sum(fmt.bias for fmt in self.formats)
+
+    @property
+    def _largest(self) -> list[int]:
+        """The largest exponent of each operand."""
+        return [fmt.exponent_mask - fmt.has_infinity for fmt in self.formats]
 
     @property
     def _exponents(self) -> range:
         """Exponents, biased for the result, that a normalised finite product can have."""
-        rebias = self.result.bias - 2 * self.operand.bias
-        largest = self.operand.exponent_mask - (1 if self.operand.has_infinity else 0)
-        lost = 2 * self.operand.fraction_width if self.subnormals == "ieee" else 0
-        return range(2 + rebias - lost, 2 * largest + rebias + 2)
+        lost = sum(fmt.fraction_width for fmt in self.formats) if self.subnormals == "ieee" else 0
+        return range(2 + self._bias - lost, sum(self._largest) + self._bias + 2)
+
+    @property
+    def _zeros_mislead(self) -> bool:
+        """Whether the exponent of a zero product can seem too large: that of an operand is, or a negative one wraps."""
+        if self.subnormals == "flush" or not self.result.has_infinity:
+            return False
+        # What normalisation leaves of a zero's exponent.
+        zeros = [
+            -Recoded(fmt).offset if self.recoded else 2 - (1 << fmt.fraction_width.bit_length()) for fmt in self.formats
+        ]
+        lowest = sum(zeros) + self._bias
+        highest = lowest + 1 + max(largest - zero for largest, zero in zip(self._largest, zeros, strict=True))
+        return highest >= self.result.exponent_mask or -lowest > 1 << exponent_shape(self._exponents).width - 1
 
     def elaborate(self, platform: object) -> Module:
         """Multiply; normalise by at most one bit; round."""
         m = Module()
         pipeline = Pipeline(m, self.CUTS[self.stages])
-        exact = multiply(m, self.i_a, self.i_b, self.operand, self.subnormals, recoded=self.recoded)
+        exact = multiply(m, self.i_a, self.i_b, self.formats, self.subnormals, recoded=self.recoded)
         product = pipeline.cut("product", exact)
         exponents = self._exponents
         top = product.significand[-1]
         normalised = Signal(len(product.significand) - 1, name="normalised")
         exponent = Signal(exponent_shape(exponents), name="exponent")
         shifted = Mux(top, product.significand, product.significand << 1)
+        biased = rebias(product.exponent, self.formats, self.result, recoded=self.recoded)
+        biased = biased + (top if self.subnormals == "flush" else top - 1)
         m.d.comb += [
             # A recoded zero was multiplied with a hidden bit. As a subnormal number, its product would have bits.
             normalised.eq(Mux(product.zero, 0, shifted) if self.recoded else shifted),
-            exponent.eq(
-                rebias(product.exponent, self.operand, self.result, recoded=self.recoded)
-                + (top if self.subnormals == "flush" else top - 1)
-            ),
+            exponent.eq(Mux(product.zero, 0, biased) if self._zeros_mislead else biased),
         ]
         bits = round_pack(
             m,

@@ -37,11 +37,11 @@ from amaranth.lib.wiring import In, Out
 
 from openmxu.arith.adder import Adder
 from openmxu.arith.datapath.pipeline import Pipeline
-from openmxu.arith.datapath.product import multiply, rebias
+from openmxu.arith.datapath.product import Formats, multiply, product_width, rebias
 from openmxu.arith.datapath.sum import Order, Sum, Summand
 from openmxu.arith.datapath.unpack import unpack
 from openmxu.arith.multiplier import Multiplier
-from openmxu.spec.formats import FP32, FloatFormat, check_subnormals
+from openmxu.spec.formats import FP32, FloatFormat, check_subnormals, pair_name
 from openmxu.spec.forms import form_of
 from openmxu.spec.recoded import port_width
 from openmxu.spec.stages import ADDER_CUTS, PRODUCT_CUTS, split_stages
@@ -63,6 +63,8 @@ class MultiplyAdd(wiring.Component):
     ----------
     operand, result
         Formats of ``i_a`` and ``i_b``, and of ``i_c`` and ``o``.
+    weight
+        Format of ``i_b``, if it is another one.
     subnormals
         ``"flush"`` or ``"ieee"``.
     stages
@@ -72,7 +74,7 @@ class MultiplyAdd(wiring.Component):
 
     Members
     -------
-    i_a, i_b : In(operand.width), or In(Recoded(operand).width)
+    i_a, i_b : In(width of the format), or In(Recoded(format).width)
     i_c : In(result.width)
         A NaN must be the canonical one, as every sum's is.
     o : Out(result.width)
@@ -88,18 +90,20 @@ class MultiplyAdd(wiring.Component):
         operand: FloatFormat,
         result: FloatFormat = FP32,
         *,
+        weight: FloatFormat | None = None,
         subnormals: str = "flush",
         stages: int = 0,
         recoded: bool = False,
     ) -> None:
         self.operand = operand
+        self.formats: Formats = (operand, weight or operand)
         self.result = result
         self.subnormals = check_subnormals(subnormals)
         self._product_stages, self._sum_stages = split_stages(stages)
         self.stages = stages
         self.recoded = recoded
-        word = In(port_width(operand, subnormals, recoded=recoded))
-        super().__init__({"i_a": word, "i_b": word, "i_c": In(result.width), "o": Out(result.width)})
+        a, b = (In(port_width(fmt, subnormals, recoded=recoded)) for fmt in self.formats)
+        super().__init__({"i_a": a, "i_b": b, "i_c": In(result.width), "o": Out(result.width)})
 
     @property
     def latency(self) -> int:
@@ -114,12 +118,12 @@ class MultiplyAdd(wiring.Component):
     @property
     def module_name(self) -> str:
         """Name of the exported module."""
-        return f"multiply_add_{self.operand}_{self.result}_{self.subnormals}_s{self.stages}"
+        return f"multiply_add_{pair_name(*self.formats)}_{self.result}_{self.subnormals}_s{self.stages}"
 
     @property
     def is_one_datapath(self) -> bool:
         """Whether products fit the result's significand."""
-        return self.result.has_infinity and 2 * self.operand.significand_width <= self.result.significand_width
+        return self.result.has_infinity and product_width(self.formats) <= self.result.significand_width
 
     def elaborate(self, platform: object) -> Module:
         """Multiply; then compare product and addend, and add."""
@@ -127,7 +131,7 @@ class MultiplyAdd(wiring.Component):
         if not self.is_one_datapath:
             return self._apart(m)
         pipeline = Pipeline(m, PRODUCT_CUTS[self._product_stages] + ADDER_CUTS[self._sum_stages])
-        exact = multiply(m, self.i_a, self.i_b, self.operand, self.subnormals, recoded=self.recoded)
+        exact = multiply(m, self.i_a, self.i_b, self.formats, self.subnormals, recoded=self.recoded)
         exact = pipeline.cut("multiplied", exact)
         product = pipeline.cut("product", self._product(m, exact))
         total = Sum(m, pipeline, self.result, self.subnormals, guard=_GUARD_BITS, form=form_of(platform))
@@ -137,7 +141,12 @@ class MultiplyAdd(wiring.Component):
     def _apart(self, m: Module) -> Module:
         """A multiplier, and an adder behind it."""
         m.submodules.multiplier = multiplier = Multiplier(
-            self.operand, self.result, subnormals=self.subnormals, stages=self._product_stages, recoded=self.recoded
+            self.operand,
+            self.result,
+            weight=self.formats[1],
+            subnormals=self.subnormals,
+            stages=self._product_stages,
+            recoded=self.recoded,
         )
         m.submodules.adder = adder = Adder(self.result, subnormals=self.subnormals, stages=self._sum_stages)
         m.d.comb += [
@@ -173,7 +182,7 @@ class MultiplyAdd(wiring.Component):
             name="rounded_product",
         )
         m.d.comb += [
-            exponent.eq(rebias(exact.exponent, self.operand, fmt, recoded=self.recoded)),
+            exponent.eq(rebias(exact.exponent, self.formats, fmt, recoded=self.recoded)),
             product.sign.eq(exact.sign),
             product.exponent.eq(exponent),
             product.significand.eq(significand),
@@ -186,10 +195,9 @@ class MultiplyAdd(wiring.Component):
     @property
     def _most_exponent(self) -> int:
         """The largest magnitude of a product's exponent, biased for the result."""
-        operand = self.operand
-        offset = self.result.bias - 2 * operand.bias
-        lost = 0 if self.subnormals == "flush" else 2 * operand.fraction_width
-        return max(2 * operand.exponent_mask + 1 + offset, lost - offset)
+        offset = self.result.bias - sum(fmt.bias for fmt in self.formats)
+        lost = 0 if self.subnormals == "flush" else sum(fmt.fraction_width for fmt in self.formats)
+        return max(sum(fmt.exponent_mask for fmt in self.formats) + 1 + offset, lost - offset)
 
     def _round(self, m: Module, significand: Value, exponent: Value) -> Value:
         """The significand rounded to a multiple of the smallest subnormal number, in place; a bit more for its carry.
@@ -235,7 +243,7 @@ class MultiplyAdd(wiring.Component):
             infinite=product.infinite | special,
             nan=product.nan | c.nan | (product.infinite & c.infinite & subtract),
         )
-        room = fmt.significand_width - 2 * self.operand.significand_width
+        room = fmt.significand_width - product_width(self.formats)
         significand = Cat(Const(0, room), product.significand)
         counts = ~c.zero if flush else Const(1)
         return Summand(significand, product.sign, ~product.zero), Summand(c.significand, c.sign, counts), order

@@ -119,6 +119,7 @@ def add_parameters(parser: argparse.ArgumentParser) -> None:
 _PARAMETERS = {
     "width": "width of each operand of a product, in bits",
     "operand": "operand format: " + ", ".join(FORMATS) + ", or eXfY",
+    "weight": "format of weights, of i_b in arithmetic, if it is not the operand format",
     "result": "result format of a multiplier, or of a unit's result stream: fp32 or the operand format",
     "source": "input format of a converter, or of a unit's input streams: fp32 or the operand format",
     "target": "output format of a converter",
@@ -140,10 +141,10 @@ _PARAMETERS = {
 
 
 def _design_parameters() -> dict[str, type]:
-    """The parameters of all designs, with their types."""
+    """The parameters of all designs, with the types of their defaults."""
     from openmxu.catalog import EXPORTED
 
-    return {name: type(default) for design in EXPORTED.values() for name, default in design.domain.items()}
+    return {name: type(default) for design in EXPORTED.values() for name, default in design.defaults.items()}
 
 
 def requested(options: argparse.Namespace) -> "tuple[Design, dict[str, Any]]":

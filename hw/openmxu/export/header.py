@@ -39,8 +39,9 @@ def _describe(component: Any, name: str) -> list[str]:
     """Configuration, latency and shortest tile, where the component has them."""
     lines = []
     if dataclasses.is_dataclass(config := getattr(component, "config", None)):
-        values = (f"{field.name} {getattr(config, field.name)}" for field in dataclasses.fields(config))
-        lines += textwrap.wrap(f"{name}: {', '.join(values)}.", _WIDTH)
+        values = ((field.name, getattr(config, field.name)) for field in dataclasses.fields(config))
+        words = ", ".join(f"{noun} {value}" for noun, value in values if value is not None)
+        lines += textwrap.wrap(f"{name}: {words}.", _WIDTH)
     figures = ((*words, getattr(component, figure, None)) for figure, words in _FIGURES.items())
     sentences = [f"{noun}: {count} {unit}{'s' * (count != 1)}." for noun, unit, count in figures if count is not None]
     return [*lines, *([" ".join(sentences)] if sentences else [])]

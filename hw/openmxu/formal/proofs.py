@@ -150,14 +150,14 @@ def about(component: Any) -> Iterator[Proof]:
     match component:
         case Adder(fmt=fmt) if fmt == FP32:
             yield _arithmetic(component, ADD)
-        case Multiplier(operand=operand, result=result) if (operand, result) == (BF16, FP32):
+        case Multiplier(formats=formats, result=result) if (*formats, result) == (BF16, BF16, FP32):
             yield _arithmetic(component, MULTIPLY)
         case Converter(source=source, target=target) if (source, target) == (FP32, BF16):
             yield _arithmetic(component, CONVERT)
             yield _arithmetic(component, NEAREST)
-        case ProcessingElement(operand=operand, terms=1) if operand == BF16:
+        case ProcessingElement(formats=formats, terms=1) if formats == (BF16, BF16):
             yield from _cell(component)
-        case ProcessingElement(operand=operand) if operand == BF16:
+        case ProcessingElement(formats=formats) if formats == (BF16, BF16):
             yield from _cell_of_several_terms(component)
         case Registers(config=config):
             yield from _bus(config)

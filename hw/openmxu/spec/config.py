@@ -1,12 +1,12 @@
 """The parameters of a unit, and the latencies that follow from them."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
-from openmxu.spec.formats import BF16, FP32, FloatFormat, check_subnormals
+from openmxu.spec.formats import BF16, FP32, FloatFormat, check_subnormals, pair_name
 from openmxu.spec.integers import check_integer
-from openmxu.spec.recoded import word_width
+from openmxu.spec.recoded import is_recoded, port_width
 from openmxu.spec.stages import STAGES, check_stages, check_terms, split_stages
 
 MOST_SIDE = 1 << 16
@@ -33,7 +33,7 @@ class MxuConfig:
     stages: int = 1
     """Pipeline registers of a processing element, see :class:`~openmxu.unit.pe.ProcessingElement`."""
     operand: FloatFormat = BF16
-    """Format of the numbers that are multiplied. Sums are fp32."""
+    """Format of the numbers that are multiplied; of activations alone where ``weight`` is another. Sums are fp32."""
     source: FloatFormat = FP32
     """Format of the words on the activation and weight streams: fp32, which is converted at the edge, or the operand
     format itself."""
@@ -51,6 +51,8 @@ class MxuConfig:
     terms: int = 1
     """Products that a processing element adds at once, with one rounding: 1, 2, 4 or 8, a divisor of ``rows``. With 1
     each product and each sum is rounded on its own; with more, the contract's "Several terms" says what is added."""
+    weight: FloatFormat | None = None
+    """Format of weights where it is not ``operand``; ``None`` where it is. Two formats need fp32 on both streams."""
 
     def __post_init__(self) -> None:
         for noun in ("rows", "columns", "depth"):
@@ -59,11 +61,15 @@ class MxuConfig:
             raise ValueError(f"rows times columns must be at most {MOST_CELLS}, not {self.rows} times {self.columns}")
         if self.depth not in {1 << n for n in range(1, 17)}:
             raise ValueError(f"depth must be a power of two from 2 to 65536, not {self.depth!r}")
-        for noun in ("operand", "source", "result"):
+        if self.weight == self.operand:  # equal units are equal
+            object.__setattr__(self, "weight", None)
+        for noun in ("operand", "source", "result", *(["weight"] if self.weight is not None else [])):
             if not isinstance(getattr(self, noun), FloatFormat):
                 raise TypeError(f"{noun} must be a FloatFormat, not {getattr(self, noun)!r}")
         if self.source not in (FP32, self.operand):
             raise ValueError(f"source must be fp32 or the operand format {self.operand}, not {self.source}")
+        if self.weight and self.source != FP32:
+            raise ValueError(f"source must be fp32 with weights in another format, {self.weight}, not {self.source}")
         if self.result not in (FP32, self.operand):
             raise ValueError(f"result must be fp32 or the operand format {self.operand}, not {self.result}")
         for noun in ("splitter", "status"):
@@ -71,7 +77,7 @@ class MxuConfig:
                 raise TypeError(f"{noun} must be True or False, not {getattr(self, noun)!r}")
         if self.splitter and not self.has_passes:
             raise ValueError(
-                f"splitter must be False unless fp32 is converted into bf16, not {self.source} into {self.operand}"
+                f"splitter must be False unless fp32 is converted into bf16, not {self.source} into {self.operands}"
             )
         check_subnormals(self.subnormals)
         check_stages(self.stages, STAGES)
@@ -79,23 +85,48 @@ class MxuConfig:
         if self.rows % self.terms:
             raise ValueError(f"rows must be a multiple of terms={self.terms}, not {self.rows}")
 
+    def __repr__(self) -> str:
+        """As of any dataclass, but without a ``weight`` of ``None``: caches know units with one format by this text."""
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        return f"MxuConfig({', '.join(f'{name}={value!r}' for name, value in values.items() if value is not None)})"
+
     @classmethod
-    def of_dict(cls, fields: Mapping[str, Any]) -> "MxuConfig":
-        """The configuration whose :func:`dataclasses.asdict` is ``fields``, also by way of JSON."""
+    def of_dict(cls, plain: Mapping[str, Any]) -> "MxuConfig":
+        """The configuration whose :func:`dataclasses.asdict` is ``plain``, also by way of JSON."""
         values: dict[str, Any] = {
-            name: FloatFormat(**value) if isinstance(value, Mapping) else value for name, value in fields.items()
+            name: FloatFormat(**value) if isinstance(value, Mapping) else value for name, value in plain.items()
         }
         return cls(**values)
 
     @property
     def has_passes(self) -> bool:
         """Whether fp32 is converted into bf16, so that several passes over parts of the operands make sense."""
-        return (self.source, self.operand) == (FP32, BF16)
+        return (self.source, self.operand, self.weight) == (FP32, BF16, None)
+
+    @property
+    def weight_format(self) -> FloatFormat:
+        """Format of weights."""
+        return self.weight or self.operand
+
+    @property
+    def operands(self) -> str:
+        """The formats of activations and weights, for names and messages."""
+        return pair_name(self.operand, self.weight_format)
+
+    @property
+    def recoded(self) -> bool:
+        """Whether operands behind the edge are recoded words."""
+        return is_recoded(self.subnormals, self.operand, self.weight_format)
 
     @property
     def word_width(self) -> int:
-        """Bits of an operand behind the edge."""
-        return word_width(self.operand, self.subnormals)
+        """Bits of an activation behind the edge."""
+        return port_width(self.operand, self.subnormals, recoded=self.recoded)
+
+    @property
+    def weight_width(self) -> int:
+        """Bits of a weight behind the edge."""
+        return port_width(self.weight_format, self.subnormals, recoded=self.recoded)
 
     @property
     def element_rows(self) -> int:
@@ -151,4 +182,4 @@ class MxuConfig:
     def cell_name(self) -> str:
         """The part of module names that describes the processing element."""
         terms = f"_t{self.terms}" if self.terms > 1 else ""
-        return f"{self.operand}_{self.subnormals}{terms}_s{self.stages}"
+        return f"{self.operands}_{self.subnormals}{terms}_s{self.stages}"

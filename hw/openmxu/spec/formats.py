@@ -108,6 +108,11 @@ class FloatFormat:
         return self.name if self == FORMATS.get(self.name) or self.name == widths else f"{self.name}_{widths}"
 
 
+def pair_name(operand: FloatFormat, weight: FloatFormat) -> str:
+    """The formats of activations and weights in names: one, if they are equal."""
+    return str(operand) if weight == operand else f"{operand}_x_{weight}"
+
+
 BF16 = FloatFormat("bf16", 8, 7)
 FP16 = FloatFormat("fp16", 5, 10)
 TF32 = FloatFormat("tf32", 8, 10)

@@ -60,9 +60,9 @@ class Recoded:
         return 1 + self.exponent_width + self.fmt.fraction_width
 
 
-def is_recoded(fmt: FloatFormat, subnormals: str) -> bool:
-    """Whether operands inside a unit are recoded words."""
-    return subnormals == "ieee" and Recoded(fmt).width <= _MOST_WIDTH
+def is_recoded(subnormals: str, *formats: FloatFormat) -> bool:
+    """Whether operands inside a unit, which have these formats, are recoded words: all of them, or none."""
+    return subnormals == "ieee" and all(Recoded(fmt).width <= _MOST_WIDTH for fmt in formats)
 
 
 def port_width(fmt: FloatFormat, subnormals: str, *, recoded: bool) -> int:
@@ -76,8 +76,3 @@ def port_width(fmt: FloatFormat, subnormals: str, *, recoded: bool) -> int:
     if recoded and subnormals != "ieee":
         raise ValueError(f"recoded must be False unless subnormals is 'ieee', not {subnormals!r}")
     return Recoded(fmt).width if recoded else fmt.width
-
-
-def word_width(fmt: FloatFormat, subnormals: str) -> int:
-    """Bits of an operand inside a unit."""
-    return port_width(fmt, subnormals, recoded=is_recoded(fmt, subnormals))

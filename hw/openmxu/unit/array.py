@@ -37,7 +37,9 @@ _BAND = 16
 
 def processing_element(config: MxuConfig) -> ProcessingElement:
     """A new processing element of a unit."""
-    return ProcessingElement(config.operand, subnormals=config.subnormals, stages=config.stages, terms=config.terms)
+    return ProcessingElement(
+        config.operand, weight=config.weight, subnormals=config.subnormals, stages=config.stages, terms=config.terms
+    )
 
 
 class Row(wiring.Component):
@@ -55,7 +57,7 @@ class Row(wiring.Component):
     -------
     i_activation : In(terms · word_width)
     i_swap, i_load : In(1)
-    i_weights, o_weights : columns · word_width
+    i_weights, o_weights : columns · weight_width
         Column c is expected, and delivered, c cycles after column 0.
     i_psums, o_psums : columns · 32
         Likewise.
@@ -63,7 +65,7 @@ class Row(wiring.Component):
 
     def __init__(self, config: MxuConfig) -> None:
         self.config = config
-        weights = config.columns * config.word_width
+        weights = config.columns * config.weight_width
         psums = config.columns * FP32.width
         super().__init__(
             {
@@ -131,9 +133,9 @@ class SystolicArray(wiring.Component):
         With the first activation of a tile, row by row as skewed as the activations.
     i_loads : In(element_rows)
         Rows whose shadow registers take over the weight above them; not skewed.
-    i_weights : In(columns · word_width)
+    i_weights : In(columns · weight_width)
         Into row 0; column c expected c cycles after column 0.
-    o_weights : Out(columns · word_width)
+    o_weights : Out(columns · weight_width)
         The last row's shadow registers.
     i_psums : In(columns · 32)
         Into row 0, element_rows · ``config.row_step`` cycles before their sums; +0 if the array is used alone.
@@ -142,7 +144,7 @@ class SystolicArray(wiring.Component):
 
     def __init__(self, config: MxuConfig) -> None:
         self.config = config
-        weights = config.columns * config.word_width
+        weights = config.columns * config.weight_width
         psums = config.columns * FP32.width
         super().__init__(
             {

@@ -53,8 +53,9 @@ class Register(IntEnum):
     SHORTEST_TILE = 0x2C
     """Activation beats from which on tiles that are added up follow one another without a bubble."""
     ACCUMULATE = 0x30
-    """The format of sums, in the same bits as the operand format in ``FORMAT``; from bit 16 on the binary logarithm of
-    the number of terms."""
+    """The format of sums, in the same bits as the operand format in ``FORMAT``; in bits 17 to 16 the binary logarithm
+    of the number of terms. The upper half, without these, has the format of weights in the same bits where it is not
+    the operand format, else 0."""
     VERSION = 0x34
     """This project's version, 0.12.3 as 0x000C03: a later version is a larger number."""
 
@@ -102,7 +103,8 @@ def constant_registers(config: MxuConfig) -> dict[Register, int]:
         Register.CONTROL: 0,
         Register.LATENCY: config.latency,
         Register.SHORTEST_TILE: config.shortest_tile,
-        Register.ACCUMULATE: _format_bits(FP32) | config.terms.bit_length() - 1 << 16,
+        Register.ACCUMULATE: _format_bits(FP32)
+        | (config.terms.bit_length() - 1 | (_format_bits(config.weight) if config.weight else 0)) << 16,
         Register.VERSION: version_bits(),
     }
 

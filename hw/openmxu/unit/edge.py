@@ -9,7 +9,6 @@ from openmxu.spec.config import MxuConfig
 from openmxu.spec.formats import FloatFormat
 from openmxu.spec.marks import MARKS
 from openmxu.spec.passes import Part
-from openmxu.spec.recoded import is_recoded
 from openmxu.unit.hierarchy import repeat
 
 
@@ -83,9 +82,11 @@ class Edge(wiring.Component):
     Parameters
     ----------
     config
-        The unit: words are converted from its ``source`` format to its ``operand`` format.
+        The unit: words are converted from its ``source`` format to that of activations or weights.
     lanes
         Words of a beat.
+    weights
+        Whether they are weights.
 
     Members
     -------
@@ -95,14 +96,16 @@ class Edge(wiring.Component):
         The part that is taken of all words; only with ``config.splitter``.
     i_take : In(1)
         The words belong to a beat that is taken in this cycle.
-    o_words : Out(lanes · ``config.word_width``)
+    o_words : Out(lanes · ``config.word_width``, or of weights ``config.weight_width``)
     """
 
-    def __init__(self, config: MxuConfig, lanes: int) -> None:
+    def __init__(self, config: MxuConfig, lanes: int, *, weights: bool = False) -> None:
         self.config = config
         self.lanes = lanes
+        self._fmt = config.weight_format if weights else config.operand
+        width = config.weight_width if weights else config.word_width
         super().__init__(
-            {"i_words": In(lanes * config.source.width), "i_take": In(1), "o_words": Out(lanes * config.word_width)}
+            {"i_words": In(lanes * config.source.width), "i_take": In(1), "o_words": Out(lanes * width)}
             | ({"i_part": In(Part)} if config.splitter else {})
         )
 
@@ -111,15 +114,15 @@ class Edge(wiring.Component):
         m = Module()
         config = self.config
         words = [self.i_words.word_select(lane, config.source.width) for lane in range(self.lanes)]
-        if config.source != config.operand:
-            converters = repeat(platform, lambda: _converter(config), self.lanes)
+        if config.source != self._fmt:
+            converters = repeat(platform, lambda: _converter(config, self._fmt), self.lanes)
             for lane, converter in enumerate(converters):
                 m.submodules[f"converter_{lane}"] = converter
                 m.d.comb += converter.i.eq(words[lane])
                 if config.splitter:
                     m.d.comb += converter.i_part.eq(self.i_part)
                 words[lane] = converter.o
-        offered = Signal(self.lanes * config.operand.width, reset_less=True)
+        offered = Signal(self.lanes * self._fmt.width, reset_less=True)
         held = Signal.like(self.o_words, reset_less=True)
         taken = Signal()
         m.d.sync += [offered.eq(Cat(words)), taken.eq(self.i_take)]
@@ -130,17 +133,17 @@ class Edge(wiring.Component):
 
     def _recoded(self, m: Module, platform: object, offered: Value) -> list[Value]:
         """The words that the array takes in place of operands."""
-        if not is_recoded(self.config.operand, self.config.subnormals):
+        if not self.config.recoded:
             return [offered]
-        recoders = repeat(platform, lambda: Recoder(self.config.operand), self.lanes)
+        recoders = repeat(platform, lambda: Recoder(self._fmt), self.lanes)
         for lane, recoder in enumerate(recoders):
             m.submodules[f"recoder_{lane}"] = recoder
-            m.d.comb += recoder.i.eq(offered.word_select(lane, self.config.operand.width))
+            m.d.comb += recoder.i.eq(offered.word_select(lane, self._fmt.width))
         return [recoder.o for recoder in recoders]
 
 
-def _converter(config: MxuConfig) -> Converter | Splitter:
-    """The component that converts a source word to the operand format."""
+def _converter(config: MxuConfig, target: FloatFormat) -> Converter | Splitter:
+    """The component that converts a source word to the format of operands."""
     if config.splitter:
         return Splitter(subnormals=config.subnormals)
-    return Converter(config.source, config.operand, subnormals=config.subnormals)
+    return Converter(config.source, target, subnormals=config.subnormals)

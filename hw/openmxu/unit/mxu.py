@@ -136,11 +136,11 @@ class Mxu(wiring.Component):
 
     def _connect_words(self, m: Module, admission: Admission, array: SystolicArray) -> Skew:
         """Connect the words of taken beats to the array; returns the skew of activations."""
-        config, width = self.config, self.config.word_width
-        m.submodules.weight_edge = weight_edge = Edge(config, config.columns)
+        config = self.config
+        m.submodules.weight_edge = weight_edge = Edge(config, config.columns, weights=True)
         m.submodules.activation_edge = activation_edge = Edge(config, config.rows)
-        m.submodules.weight_skew = weight_skew = Skew(width, config.columns)
-        activation_skew = Skew(width * config.terms, config.element_rows, step=config.row_step, base=1)
+        m.submodules.weight_skew = weight_skew = Skew(config.weight_width, config.columns)
+        activation_skew = Skew(config.word_width * config.terms, config.element_rows, step=config.row_step, base=1)
         m.submodules.activation_skew = activation_skew
         for beat, taken, edge, skew in (
             (self.weights.payload, admission.o_weights_taken, weight_edge, weight_skew),

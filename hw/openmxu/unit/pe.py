@@ -32,8 +32,8 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from openmxu.arith import DotProductAdd, MultiplyAdd
-from openmxu.spec.formats import BF16, FP32, FloatFormat, check_subnormals
-from openmxu.spec.recoded import is_recoded, word_width
+from openmxu.spec.formats import BF16, FP32, FloatFormat, check_subnormals, pair_name
+from openmxu.spec.recoded import is_recoded, port_width
 from openmxu.spec.stages import STAGES, check_stages, check_terms, split_stages
 
 
@@ -58,6 +58,8 @@ class ProcessingElement(wiring.Component):
     ----------
     operand
         Format of activations and weights. Partial sums are fp32.
+    weight
+        Format of weights, if it is another one.
     subnormals
         ``"flush"`` or ``"ieee"``.
     stages
@@ -69,7 +71,7 @@ class ProcessingElement(wiring.Component):
     Members
     -------
     i_activation, o_activation : terms · width
-        An operand has ``operand.width`` bits, or with gradual underflow more: it is recoded, see
+        An operand has its format's bits, or with gradual underflow more: it is recoded, see
         :func:`~openmxu.spec.recoded.is_recoded`.
     i_swap, o_swap, i_load, o_load : 1
     i_weight, o_weight : width
@@ -84,17 +86,25 @@ class ProcessingElement(wiring.Component):
     """
 
     def __init__(
-        self, operand: FloatFormat = BF16, *, subnormals: str = "flush", stages: int = 1, terms: int = 1
+        self,
+        operand: FloatFormat = BF16,
+        *,
+        weight: FloatFormat | None = None,
+        subnormals: str = "flush",
+        stages: int = 1,
+        terms: int = 1,
     ) -> None:
         self.operand = operand
+        self.formats = (operand, weight or operand)
         self.subnormals = check_subnormals(subnormals)
         self.stages = check_stages(stages, STAGES)
         self.terms = check_terms(terms, subnormals)
-        self._width = width = word_width(operand, subnormals)
+        self.recoded = is_recoded(subnormals, *self.formats)
+        activation, width = (port_width(fmt, subnormals, recoded=self.recoded) for fmt in self.formats)
         super().__init__(
             {
-                "i_activation": In(terms * width),
-                "o_activation": Out(terms * width),
+                "i_activation": In(terms * activation),
+                "o_activation": Out(terms * activation),
                 "i_swap": In(1),
                 "o_swap": Out(1),
                 "i_load": In(1),
@@ -120,16 +130,19 @@ class ProcessingElement(wiring.Component):
     def module_name(self) -> str:
         """Name of the exported module."""
         terms = f"_t{self.terms}" if self.terms > 1 else ""
-        return f"pe_{self.operand}_{self.subnormals}{terms}_s{self.stages}"
+        return f"pe_{pair_name(*self.formats)}_{self.subnormals}{terms}_s{self.stages}"
 
     def elaborate(self, platform: object) -> Module:
         """Register the activation and both weights; multiply and add."""
         m = Module()
-        recoded = is_recoded(self.operand, self.subnormals)
-        make = partial(MultiplyAdd, recoded=recoded) if self.terms == 1 else partial(DotProductAdd, terms=self.terms)
-        m.submodules.multiply_add = multiply_add = make(self.operand, subnormals=self.subnormals, stages=self.stages)
-        width = self.terms * self._width
-        activation = Signal(width, reset_less=True)
+        operand, weight = self.formats
+        make = (
+            partial(MultiplyAdd, recoded=self.recoded) if self.terms == 1 else partial(DotProductAdd, terms=self.terms)
+        )
+        multiply_add = make(operand, weight=weight, subnormals=self.subnormals, stages=self.stages)
+        m.submodules.multiply_add = multiply_add
+        width = self.terms * len(self.i_weight)
+        activation = Signal(len(self.i_activation), reset_less=True)
         shadow = Signal(width, reset_less=True)
         active = Signal(width, reset_less=True)
         m.d.sync += [activation.eq(self.i_activation), self.o_swap.eq(self.i_swap), self.o_load.eq(self.i_load)]
@@ -139,7 +152,7 @@ class ProcessingElement(wiring.Component):
             m.d.sync += active.eq(shadow)
         m.d.comb += [
             self.o_activation.eq(activation),
-            self.o_weight.eq(shadow[-self._width :]),
+            self.o_weight.eq(shadow[-len(self.i_weight) :]),
             multiply_add.i_a.eq(activation),
             multiply_add.i_b.eq(active),
             multiply_add.i_c.eq(self.i_psum),

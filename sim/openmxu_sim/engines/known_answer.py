@@ -6,6 +6,7 @@ Amaranth's own simulator, which compiles nothing, decides.
 
 from dataclasses import replace
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
@@ -26,7 +27,7 @@ def question(config: MxuConfig) -> Stimulus:
     """Return the product for a unit: patterns of every sort, or zeros in a format that the golden model lacks."""
     m, k, n = _sizes(config)
     name = golden_name(config.source)
-    if name is None or golden_name(config.operand) is None:
+    if name is None or None in (golden_name(config.operand), golden_name(config.weight_format)):
         return stimulus(config, np.zeros((m, k), np.uint32), np.zeros((k, n), np.uint32))
     return stimulus(config, vectors.matrix((m, k), name, 1), np.ascontiguousarray(vectors.matrix((n, k), name, 2).T))
 
@@ -77,10 +78,10 @@ def golden_name(fmt: FloatFormat) -> str | None:
 
 def _answer(config: MxuConfig, asked: Stimulus) -> Bits:
     source, operand, result = map(golden_name, (config.source, config.operand, config.result))
-    if source is None or operand is None or result is None:
+    weight = golden_name(config.weight_format)
+    if source is None or operand is None or result is None or weight is None:
         return np.zeros((asked.a.shape[0], asked.b.shape[1]), np.uint32)
     a, b = (golden.from_bits(bits, source) for bits in (asked.a, asked.b))
-    words = golden.to_bits(
-        golden.matmul(a, b, rows=config.rows, subnormals=config.subnormals, operand=operand, terms=config.terms)
-    )
+    how: dict[str, Any] = {"rows": config.rows, "subnormals": config.subnormals, "terms": config.terms}
+    words = golden.to_bits(golden.matmul(a, b, **how, operand=operand, weight=weight))
     return words if result == "fp32" else golden.convert(words, "fp32", result, subnormals=config.subnormals)

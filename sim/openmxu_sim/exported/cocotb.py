@@ -74,7 +74,8 @@ def _describe(config: MxuConfig) -> str:
     """Return the configuration as Python code, a parameter a line."""
     lines = []
     for field in fields(config):
-        value = getattr(config, field.name)
+        if (value := getattr(config, field.name)) is None:  # a format like another one
+            continue
         code = f'FloatFormat.parse("{value}", "{field.name}")' if isinstance(value, FloatFormat) else repr(value)
         lines.append(f"    {field.name}={code},\n")
     return f"MxuConfig(\n{''.join(lines)})".replace("'", '"')

@@ -19,9 +19,10 @@ from openmxu.arith.datapath.anticipate import anticipate
 from openmxu.export.verilog import to_rtlil
 from openmxu.formal.proofs import about
 from openmxu.formal.query import prove
-from openmxu.spec.formats import BF16, FP32, SUBNORMALS, FloatFormat
+from openmxu.spec.config import MxuConfig
+from openmxu.spec.formats import BF16, FP16, FP32, SUBNORMALS, FloatFormat
 from openmxu.spec.forms import AREA, FORMS, FPGA, SPEED
-from openmxu.spec.recoded import Recoded, is_recoded, word_width
+from openmxu.spec.recoded import Recoded, is_recoded
 from openmxu_sim import golden
 from openmxu_sim.cosim.benches.reference import recode
 from openmxu_sim.netlist.bitslice import BLOCK, Gates
@@ -151,9 +152,18 @@ def test_layouts_have_room_for_all_numbers() -> None:
 
 
 def test_operands_that_are_recoded() -> None:
-    assert not is_recoded(FP32, "ieee")
-    assert word_width(FP32, "ieee") == 32
-    assert [word_width(BF16, mode) for mode in ("flush", "ieee")] == [16, 17]
+    assert not is_recoded("ieee", FP32)
+    assert is_recoded("ieee", BF16, FP16)
+    assert not is_recoded("flush", BF16)
+    assert not is_recoded("ieee", BF16, FP32)  # both or neither
+    widths = [(unit.word_width, unit.weight_width) for unit in map(_unit, ("flush", "ieee"))]
+    assert widths == [(16, 32), (16, 32)]
+    assert [_unit(mode, weight=FP16).weight_width for mode in ("flush", "ieee")] == [16, 17]
+    assert [_unit(mode, weight=None).weight_width for mode in ("flush", "ieee")] == [16, 17]
+
+
+def _unit(mode: str, weight: FloatFormat | None = FP32) -> MxuConfig:
+    return MxuConfig(2, 2, subnormals=mode, weight=weight)
 
 
 @cache

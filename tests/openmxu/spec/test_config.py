@@ -2,13 +2,15 @@
 # (what test_messages makes is refused, so nobody uses it)
 """What a unit's parameters may be."""
 
+import json
 from collections.abc import Callable
+from dataclasses import asdict, replace
 from typing import Any
 
 import pytest
 
 from openmxu.spec.config import MxuConfig
-from openmxu.spec.formats import FP16
+from openmxu.spec.formats import BF16, FP8_E4M3, FP8_E5M2, FP16, FP32
 from openmxu.spec.stages import split_stages
 from openmxu.unit.pe import ProcessingElement
 
@@ -33,6 +35,21 @@ _SIZE = "rows times columns must be at most 16777216"
         (MxuConfig, {"subnormals": "FTZ"}, ValueError, "subnormals must be 'flush' or 'ieee', not 'FTZ'"),
         (MxuConfig, {"operand": "bf16"}, TypeError, "operand must be a FloatFormat, not 'bf16'"),
         (MxuConfig, {"source": FP16}, ValueError, "source must be fp32 or the operand format bf16, not fp16"),
+        (MxuConfig, {"weight": "bf16"}, TypeError, "weight must be a FloatFormat, not 'bf16'"),
+        (
+            MxuConfig,
+            {"operand": FP8_E5M2, "weight": FP8_E4M3, "source": FP8_E5M2},
+            ValueError,
+            "source must be fp32 with weights in another format, fp8_e4m3, not fp8_e5m2",
+        ),
+        (MxuConfig, {"source": BF16, "weight": FP32}, ValueError, "source must be fp32 with .*, fp32, not bf16"),
+        (MxuConfig, {"weight": FP16, "result": FP16}, ValueError, "result must be fp32 or the operand format bf16"),
+        (
+            MxuConfig,
+            {"weight": FP16, "splitter": True},
+            ValueError,
+            "splitter must be False unless fp32 is converted into bf16, not fp32 into bf16_x_fp16",
+        ),
         (ProcessingElement, {"stages": 9}, ValueError, f"{_STAGES} 9"),
         (ProcessingElement, {"subnormals": ""}, ValueError, "subnormals must be 'flush' or 'ieee', not ''"),
     ],
@@ -40,6 +57,30 @@ _SIZE = "rows times columns must be at most 16777216"
 def test_messages(make: Callable[..., Any], parameters: dict[str, Any], error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         make(**parameters)
+
+
+def test_two_formats() -> None:
+    one, two = MxuConfig(2, 3, operand=FP8_E5M2), MxuConfig(2, 3, operand=FP8_E5M2, weight=FP8_E4M3)
+    assert (one.weight_format, two.weight_format) == (FP8_E5M2, FP8_E4M3)
+    assert (one.cell_name, two.cell_name) == ("fp8_e5m2_flush_s1", "fp8_e5m2_x_fp8_e4m3_flush_s1")
+    assert (MxuConfig().has_passes, MxuConfig(weight=FP16).has_passes) == (True, False)
+    assert MxuConfig(2, 3, operand=FP8_E5M2, weight=FP8_E5M2) == one
+    assert hash(replace(two, weight=FP8_E5M2)) == hash(one)
+
+
+def test_text_and_plain_data() -> None:
+    """Those of units with one format are as they were before there were two: caches and files have them."""
+    one, two = MxuConfig(2, 3), MxuConfig(2, 3, weight=FP8_E4M3)
+    assert repr(one).startswith("MxuConfig(rows=2, columns=3, stages=1, operand=FloatFormat(name='bf16', ")
+    assert repr(one).endswith(", status=False, terms=1)")
+    weight = "FloatFormat(name='fp8_e4m3', exponent_width=4, fraction_width=3, has_infinity=False)"
+    assert repr(two) == f"{repr(one)[:-1]}, weight={weight})"
+    for config in (one, two):
+        plain = json.loads(json.dumps(asdict(config)))
+        assert MxuConfig.of_dict(plain) == config
+    old = asdict(one)
+    del old["weight"]
+    assert MxuConfig.of_dict(old) == one
 
 
 def test_all_stages_are_spent() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from openmxu.spec.config import MxuConfig
-from openmxu.spec.formats import FORMATS, FP32, FloatFormat
+from openmxu.spec.formats import BF16, FORMATS, FP8_E4M3, FP32, FloatFormat
 from openmxu.unit.axi import Register, Registers, axi_config, read_format
 
 from ...conftest import Bench
@@ -61,6 +61,14 @@ def test_formats_are_told(fmt: FloatFormat) -> None:
     assert formats & 0xFFFF030F == 0x20200107
     assert read_format(sums) == FP32
     assert [*version.to_bytes(4)] == [0, *map(int, metadata.version("openmxu").split("."))]
+
+
+def test_the_format_of_weights_is_told() -> None:
+    """In the upper half of a register whose lower half stays the same, as do the terms."""
+    one, two = (MxuConfig(rows=4, columns=1, operand=BF16, weight=fmt, terms=4) for fmt in (BF16, FP8_E4M3))
+    [[before], [sums]] = (_read(config, Register.ACCUMULATE) for config in (one, two))
+    assert (before, sums & 0x3FFFF) == (0x0002_5C80, before)
+    assert read_format(sums >> 16) == FP8_E4M3
 
 
 def test_formats_are_those_of_the_page() -> None:

@@ -86,8 +86,8 @@ def register_bits(config: MxuConfig) -> tuple[int, int]:
     """The bits in a unit's shift registers of skew, and in those of control."""
     # The lanes' delays as in openmxu.unit.mxu: c cycles for column c, 1 + r · row_step for the elements' row r.
     rows = sum(1 + row * config.row_step for row in range(config.element_rows))
-    skew = sum(range(config.columns)) + config.terms * rows
-    return skew * config.word_width, Control(config.depth).size * (1 + config.array_latency)
+    skew = sum(range(config.columns)) * config.weight_width + config.terms * rows * config.word_width
+    return skew, Control(config.depth).size * (1 + config.array_latency)
 
 
 class _Register(wiring.Component):
@@ -109,7 +109,7 @@ class _Register(wiring.Component):
 def _config(design: Design) -> MxuConfig:
     """The parameters of an array or a unit."""
     domain = design.domain
-    for name in {"operand", "source", "result"} & domain.keys():
+    for name in {"operand", "weight", "source", "result"} & domain.keys():
         domain[name] = FloatFormat.parse(domain[name])
     return MxuConfig(**{field.name: domain[field.name] for field in fields(MxuConfig) if field.name in domain})
 

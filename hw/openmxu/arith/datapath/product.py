@@ -22,6 +22,8 @@ class SignificandProduct(wiring.Component):
     ----------
     width
         Bits of each operand, from 1 to 1024.
+    other
+        Bits of ``i_b``, if they are not as many.
 
     Members
     -------
@@ -34,18 +36,20 @@ class SignificandProduct(wiring.Component):
         ``width`` is not an integer from 1 to 1024.
     """
 
-    def __init__(self, width: int) -> None:
-        if not isinstance(width, int) or not 1 <= width <= _MOST_WIDTH:
-            raise ValueError(f"width must be an integer from 1 to {_MOST_WIDTH}, not {width!r}")
-        self.width = width
-        super().__init__({"i_a": In(width), "i_b": In(width), "o": Out(2 * width)})
+    def __init__(self, width: int, other: int | None = None) -> None:
+        other = width if other is None else other
+        for bits in (width, other):
+            if not isinstance(bits, int) or not 1 <= bits <= _MOST_WIDTH:
+                raise ValueError(f"width must be an integer from 1 to {_MOST_WIDTH}, not {bits!r}")
+        self.width, self.other = width, other
+        super().__init__({"i_a": In(width), "i_b": In(other), "o": Out(width + other)})
 
     latency = 0
 
     @property
     def module_name(self) -> str:
         """Name of the exported module."""
-        return f"significand_product_{self.width}"
+        return f"significand_product_{self.width}{f'x{self.other}' if self.other != self.width else ''}"
 
     def elaborate(self, platform: object) -> Module:
         """Leave the structure of the product to the synthesis tool."""
@@ -54,28 +58,37 @@ class SignificandProduct(wiring.Component):
         return m
 
 
+Formats = tuple[FloatFormat, FloatFormat]
+"""Those of two operands."""
+
+
+def product_width(formats: Formats) -> int:
+    """Bits of the product of two significands."""
+    return sum(fmt.significand_width for fmt in formats)
+
+
 class ExactProduct(data.StructLayout):
-    """The product of two numbers of a format, before any rounding.
+    """The product of two numbers, before any rounding.
 
     Members
     -------
     sign : 1
-    significand : 2 * significand_width
+    significand : product_width
         The product of two significands whose top bits are set: its own top bit is set, or else the one below.
     exponent
-        The weight of the significand's top bit is ``2**(exponent - 2 * bias)``, bias being that of the format; with
-        gradual underflow ``2**(exponent - 1 - 2 * bias)``, and signed; of recoded words the sum of their exponents.
+        The weight of the significand's top bit is ``2**(exponent - biases)``, those of both formats; with gradual
+        underflow ``2**(exponent - 1 - biases)``, and signed; of recoded words the sum of their exponents.
     zero, infinite, nan : 1
         They override the number; each overrides those named before it.
     """
 
-    def __init__(self, fmt: FloatFormat, subnormals: str, *, recoded: bool = False) -> None:
-        width = Recoded(fmt).exponent_width if recoded else fmt.exponent_width
+    def __init__(self, formats: Formats, subnormals: str, *, recoded: bool = False) -> None:
+        width = max((Recoded(fmt) if recoded else fmt).exponent_width for fmt in formats)
         super().__init__(
             {
                 "sign": 1,
                 "exponent": width + 1 if subnormals == "flush" or recoded else signed(width + 3),
-                "significand": 2 * fmt.significand_width,
+                "significand": product_width(formats),
                 "zero": 1,
                 "infinite": 1,
                 "nan": 1,
@@ -84,16 +97,17 @@ class ExactProduct(data.StructLayout):
 
 
 def multiply(
-    m: Module, bits_a: Value, bits_b: Value, fmt: FloatFormat, subnormals: str, *, recoded: bool = False
+    m: Module, bits_a: Value, bits_b: Value, formats: Formats, subnormals: str, *, recoded: bool = False
 ) -> data.View:
     """The :class:`ExactProduct` of two bit patterns, or of two recoded words."""
-    m.submodules.significands = significands = SignificandProduct(fmt.significand_width)
-    product = Signal(ExactProduct(fmt, subnormals, recoded=recoded), name="exact")
-    operands = ((bits_a, "a"), (bits_b, "b"))
+    widths = [fmt.significand_width for fmt in formats]
+    m.submodules.significands = significands = SignificandProduct(*widths)
+    product = Signal(ExactProduct(formats, subnormals, recoded=recoded), name="exact")
+    operands = tuple(zip((bits_a, bits_b), formats, "ab", strict=True))
     if recoded:
-        a, b = (unpack_recoded(m, word, fmt, name=name) for word, name in operands)
+        a, b = (unpack_recoded(m, word, fmt, name=name) for word, fmt, name in operands)
     else:
-        a, b = (unpack(m, bits, fmt, subnormals, name=name) for bits, name in operands)
+        a, b = (unpack(m, bits, fmt, subnormals, name=name) for bits, fmt, name in operands)
     # A zero is multiplied as if it had a hidden bit: its product is overridden.
     factors: list[Value] = [Cat(each.significand[:-1], 1) for each in (a, b)]
     exponent = a.exponent + b.exponent
@@ -102,7 +116,7 @@ def multiply(
     elif not recoded:
         shifted = [normalise(m, each.significand, name=f"{name}_normalised") for each, name in ((a, "a"), (b, "b"))]
         factors = [each.value for each in shifted]
-        rest = Signal(signed(2 + fmt.significand_width.bit_length()), name="two_less_shifts")
+        rest = Signal(signed(2 + max(widths).bit_length()), name="two_less_shifts")
         m.d.comb += rest.eq(2 - (shifted[0].shift + shifted[1].shift))
         exponent = exponent + rest
     m.d.comb += [
@@ -118,17 +132,17 @@ def multiply(
     return product
 
 
-def rebias_offset(operand: FloatFormat, result: FloatFormat, *, recoded: bool = False) -> int:
-    """What :func:`rebias` adds to the exponent of an :class:`ExactProduct` of ``operand``."""
-    return result.bias - 2 * operand.bias - 1 - (2 * Recoded(operand).offset - 2 if recoded else 0)
+def rebias_offset(formats: Formats, result: FloatFormat, *, recoded: bool = False) -> int:
+    """What :func:`rebias` adds to the exponent of an :class:`ExactProduct` of ``formats``."""
+    return result.bias - 1 - sum(fmt.bias + (Recoded(fmt).offset - 1 if recoded else 0) for fmt in formats)
 
 
-def rebias(exponent: Value, operand: FloatFormat, result: FloatFormat, *, recoded: bool = False) -> Value:
-    """The exponent of an :class:`ExactProduct` of ``operand``, biased for ``result``; in flush mode less one. Signed.
+def rebias(exponent: Value, formats: Formats, result: FloatFormat, *, recoded: bool = False) -> Value:
+    """The exponent of an :class:`ExactProduct` of ``formats``, biased for ``result``; in flush mode less one. Signed.
 
     The constant to be added is mostly a multiple of a large power of two: few bits change.
     """
-    offset = rebias_offset(operand, result, recoded=recoded)
+    offset = rebias_offset(formats, result, recoded=recoded)
     if not offset:
         return exponent
     low = (offset & -offset).bit_length() - 1

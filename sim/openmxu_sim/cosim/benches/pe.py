@@ -7,7 +7,6 @@ from typing import Any
 import cocotb
 import numpy as np
 
-from openmxu.spec.recoded import word_width
 from openmxu.unit.pe import ProcessingElement
 from openmxu_sim.cosim.benches.reference import element_sums, element_words
 from openmxu_sim.cosim.benches.task import Task
@@ -115,7 +114,7 @@ async def every_cycle(dut: Any) -> None:
     # A partial sum comes when its product is ready.
     early = pe.latency - pe.psum_latency
     inputs = {
-        "i_activation": pack(element_words(pe, cycles.activations), word_width(pe.operand, pe.subnormals)),
+        "i_activation": pack(element_words(pe, cycles.activations), len(pe.i_weight)),
         "i_swap": cycles.swaps.tolist(),
         "i_load": cycles.loads.tolist(),
         "i_weight": element_words(pe, cycles.weights).tolist(),
@@ -128,7 +127,7 @@ async def every_cycle(dut: Any) -> None:
 def compare(pe: ProcessingElement, cycles: Cycles, seen: dict[str, list[int]], seed: int) -> None:
     """Compare each output, from its latency on, with its expected words."""
     operand = pe.operand.name if pe.subnormals == "flush" else ""
-    count, word = len(cycles.activations), word_width(pe.operand, pe.subnormals)
+    count, word = len(cycles.activations), len(pe.i_weight)
     expected = {
         "o_activation": (element_words(pe, cycles.activations), 1, operand),
         "o_swap": (cycles.swaps, 1, ""),

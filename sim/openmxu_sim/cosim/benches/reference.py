@@ -8,7 +8,7 @@ import numpy as np
 from openmxu.spec.config import MxuConfig
 from openmxu.spec.formats import FloatFormat
 from openmxu.spec.marks import TILE_MARKS
-from openmxu.spec.recoded import Recoded, is_recoded
+from openmxu.spec.recoded import Recoded
 from openmxu.unit.pe import ProcessingElement
 from openmxu.unit.status import Error
 from openmxu_sim import golden
@@ -18,17 +18,17 @@ from openmxu_sim.operands.aliases import Words
 Marks = Mapping[str, bool]
 
 
-def element_sums(psums: Words, a: Words, b: Words, *, operand: str, subnormals: str) -> Words:
+def element_sums(psums: Words, a: Words, b: Words, *, operand: str, subnormals: str, weight: str = "") -> Words:
     """Return the sums of processing elements whose terms are along the last axis of ``a`` and ``b``."""
     if a.shape[-1] > 1:
-        return golden.dot_product_add(psums, a, b, operand)
-    products = golden.multiply(a[..., 0], b[..., 0], operand, "fp32", subnormals=subnormals)
+        return golden.dot_product_add(psums, a, b, operand, weight=weight or operand)
+    products = golden.multiply(a[..., 0], b[..., 0], operand, "fp32", weight=weight or operand, subnormals=subnormals)
     return golden.add(psums, products, "fp32", subnormals=subnormals)
 
 
 def element_words(element: MxuConfig | ProcessingElement, operands: Words) -> Words:
     """Return operands as processing elements take them: recoded with gradual underflow."""
-    return recode(operands, element.operand) if is_recoded(element.operand, element.subnormals) else operands
+    return recode(operands, element.operand) if element.recoded else operands
 
 
 def recode(words: Words, operand: FloatFormat) -> Words:
@@ -51,7 +51,7 @@ def recode(words: Words, operand: FloatFormat) -> Words:
 def tile_sums(config: MxuConfig, activations: Words, weights: Words, psums: Words) -> Words:
     """Return the sums at the foot of the columns of a unit; rows may be missing."""
     missing = -len(weights) % config.terms
-    zeros = np.full((missing, weights.shape[1]), 1 << (config.operand.width - 1), dtype=np.uint32)
+    zeros = np.full((missing, weights.shape[1]), 1 << (config.weight_format.width - 1), dtype=np.uint32)
     activations, weights = np.pad(activations, ((0, 0), (0, missing))), np.concatenate([weights, zeros])
     for k in range(0, len(weights), config.terms):
         block = slice(k, k + config.terms)
@@ -61,6 +61,7 @@ def tile_sums(config: MxuConfig, activations: Words, weights: Words, psums: Word
             weights[block].T,
             operand=config.operand.name,
             subnormals=config.subnormals,
+            weight=config.weight_format.name,
         )
     return psums
 
@@ -89,7 +90,7 @@ class AnyBeats:
 
     def load(self, block: Words) -> None:
         """Add a tile's weights, in the format of the stream, row 0 first."""
-        self._loaded.append(self._converted(block))
+        self._loaded.append(self._converted(block, self._config.weight_format))
 
     @property
     def may_keep(self) -> bool:
@@ -107,7 +108,8 @@ class AnyBeats:
         assert self._active is not None, "no weights have been active yet"
         index, mode = self._place(marks), self._config.subnormals
         psums = np.zeros((1, self._config.columns), dtype=np.uint32)
-        [sums] = tile_sums(self._config, self._converted(activations[np.newaxis]), self._active, psums)
+        words = self._converted(activations[np.newaxis], self._config.operand)
+        [sums] = tile_sums(self._config, words, self._active, psums)
         if marks["add"]:
             old = self._sums[index]
             assert old is not None, "the sum to add to is not defined"
@@ -119,11 +121,11 @@ class AnyBeats:
         self._row = 0 if marks["last"] else index + 1
         return golden.convert(sums, "fp32", self._config.result.name, subnormals=mode)
 
-    def _converted(self, words: Words) -> Words:
-        source, operand = self._config.source, self._config.operand
-        if source == operand:
+    def _converted(self, words: Words, fmt: FloatFormat) -> Words:
+        source = self._config.source
+        if source == fmt:
             return words
-        return golden.convert(words, source.name, operand.name, subnormals=self._config.subnormals)
+        return golden.convert(words, source.name, fmt.name, subnormals=self._config.subnormals)
 
     def _place(self, marks: Marks) -> int:
         return 0 if marks["first"] or marks["emit"] else self._row % self._config.depth

@@ -84,13 +84,13 @@ SEEDED_BUGS: Mapping[str, Bug] = {
         "mxu",
         "skew.i.eq(edge.o_words)",
         "skew.i.eq(edge.o_words if edge is weight_edge else"
-        " Cat(edge.o_words.word_select(row, width) for row in reversed(range(config.rows))))",
+        " Cat(edge.o_words.word_select(row, config.word_width) for row in reversed(range(config.rows))))",
     ),
     "columns of weights are reversed": Bug(
         "mxu",
         "skew.i.eq(edge.o_words)",
         "skew.i.eq(edge.o_words if edge is activation_edge else"
-        " Cat(edge.o_words.word_select(column, width) for column in reversed(range(config.columns))))",
+        " Cat(edge.o_words.word_select(column, config.weight_width) for column in reversed(range(config.columns))))",
     ),
     "sums start from -0": Bug("mxu", "array.i_psums.eq(0)", "array.i_psums.eq(1 << 31)"),
     "a beat that waits is overwritten": Bug(
