@@ -79,6 +79,9 @@ def _add_arithmetic(parser: argparse.ArgumentParser) -> None:
         "(default: bf16)",
     )
     parser.add_argument(
+        "--weight", metavar="FORMAT", help="format of B, likewise, if it is not that of A (default: as --operand)"
+    )
+    parser.add_argument(
         "--accumulate",
         default="fp32",
         metavar="FORMAT",
@@ -154,6 +157,7 @@ def _matmul(options: argparse.Namespace) -> None:
                 precision=options.precision,
                 subnormals=options.subnormals,
                 operand=options.operand,
+                weight=options.weight,
                 output=options.output,
                 splitter=options.splitter,
                 accumulate=options.accumulate,

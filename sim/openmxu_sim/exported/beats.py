@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from openmxu.spec.config import MxuConfig
+from openmxu.spec.formats import FloatFormat
 from openmxu.spec.marks import MARKS, TILE_MARKS
 from openmxu.spec.passes import Part
 from openmxu_sim import golden
@@ -109,6 +110,7 @@ def _add_product(beats: Beats, generator: np.random.Generator, m: int, precision
         precision=precision,
         subnormals=config.subnormals,
         operand=config.operand.name,
+        weight=config.weight_format.name,
         terms=config.terms,
     )
     sums = golden.to_bits(product)
@@ -171,8 +173,8 @@ class _Tiles:
         self._send_activations(activations, part, marks)
         sums = tile_sums(
             self._config,
-            self._operands(activations, part),
-            self._operands(weights, weight_part),
+            self._operands(activations, part, self._config.operand),
+            self._operands(weights, weight_part, self._config.weight_format),
             np.zeros((m, self._config.columns), dtype=np.uint32),
         )
         if marks["add"]:
@@ -192,9 +194,10 @@ class _Tiles:
             before, part = self._activations
             return self._changed(before[:m]), part
         if kind == "meeting":
-            met = vectors.meeting(operand, self._operands(*self._weights), m, _draw(self._generator))
+            weights = self._operands(*self._weights, self._config.operand)
+            met = vectors.meeting(operand, weights, m, _draw(self._generator))
             return golden.convert(met, operand, source, subnormals="ieee"), Part.WHOLE
-        return self._words((m, len(self._weights[0])), kind), self._part()
+        return self._words((m, len(self._weights[0])), kind, self._config.operand), self._part()
 
     def _changed(self, words: Words) -> Words:
         """Return rows whose terms cancel those of ``words``, double them or are smaller, except for some bits."""
@@ -209,7 +212,8 @@ class _Tiles:
         right = np.where(exponents > places, places, 0).astype(np.uint32) << np.uint32(source.fraction_width)
         return (words - right) ^ sign ^ bits
 
-    def _words(self, shape: tuple[int, int], kind: str) -> Words:
+    def _words(self, shape: tuple[int, int], kind: str, fmt: FloatFormat) -> Words:
+        """Return words of a kind, which the edge converts into a format."""
         source, seed = self._config.source, _draw(self._generator)
         if kind == "nan":  # all ones, in every format
             return np.full(shape, (1 << source.width) - 1, dtype=np.uint32)
@@ -218,11 +222,11 @@ class _Tiles:
             words[0, 0] = (1 << source.exponent_width) - 1 << source.fraction_width  # infinity is rare among them
             return words
         words = vectors.matrix(shape, source.name, seed, kind={"ties": "normal", "meeting": "all"}.get(kind, kind))
-        return self._tied(words) if kind == "ties" else words
+        return self._tied(words, fmt) if kind == "ties" else words
 
-    def _tied(self, words: Words) -> Words:
-        """Return the words with ends such that rounding to the operand format is a tie, or just not."""
-        dropped = self._config.source.fraction_width - self._config.operand.fraction_width
+    def _tied(self, words: Words, fmt: FloatFormat) -> Words:
+        """Return the words with ends such that rounding to a format is a tie, or just not."""
+        dropped = self._config.source.fraction_width - fmt.fraction_width
         if dropped < 2:
             return words
         half = 1 << dropped - 1
@@ -237,7 +241,7 @@ class _Tiles:
         config, part = self._config, self._part()
         ragged = self._generator.random() < 0.3
         k = int(self._generator.integers(1, config.rows + 1)) if ragged else config.rows
-        weights = np.ascontiguousarray(self._words((config.columns, k), kind).T)
+        weights = np.ascontiguousarray(self._words((config.columns, k), kind, config.weight_format).T)
         # Missing rows multiply +0 with -0, which changes no sum.
         block = np.full((config.rows, config.columns), 1 << (config.source.width - 1), dtype=np.uint32)
         block[:k] = weights
@@ -254,14 +258,14 @@ class _Tiles:
         ends = [(row == 0) << MARKS.index("first") | (row == m - 1) << MARKS.index("last") for row in range(m)]
         self._beats.activations += _join(rows, config.source.width, _above(ends, constant))
 
-    def _operands(self, words: Words, part: Part) -> Words:
+    def _operands(self, words: Words, part: Part, fmt: FloatFormat) -> Words:
         """Convert words as the unit's edge does."""
         config = self._config
         if part != Part.WHOLE:
             return split(words, "xhrml"[part], subnormals=config.subnormals)
-        if config.source == config.operand:
+        if config.source == fmt:
             return words
-        return golden.convert(words, config.source.name, config.operand.name, subnormals=config.subnormals)
+        return golden.convert(words, config.source.name, fmt.name, subnormals=config.subnormals)
 
 
 def _above(lowest: list[bool] | list[int], constant: int) -> list[int]:

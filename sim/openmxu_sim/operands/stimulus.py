@@ -130,7 +130,7 @@ def stimulus(config: MxuConfig, a: Words, b: Words, precision: str = "default") 
     if precision != "default" and not config.has_passes:
         raise ValueError(
             f"precision must be 'default' unless fp32 is converted into bf16, not {precision!r} with "
-            f"{config.source} into {config.operand}"
+            f"{config.source} into {config.operands}"
         )
     (m, k), n = a.shape, b.shape[1]
     _check_size(config, m, k, n, len(PASSES[precision]))

@@ -50,6 +50,7 @@ def simulate(
     terms: int | None = None,
     subnormals: str | None = None,
     operand: str | None = None,
+    weight: str | None = None,
     output: str | None = None,
     splitter: bool | None = None,
     accumulate: str = "fp32",
@@ -75,12 +76,12 @@ def simulate(
         matrices are welcome.
     unit
         The unit. If its streams carry its operand format, it takes arrays of that type only, in one pass.
-    rows, columns, stages, terms, subnormals, operand, output, splitter
+    rows, columns, stages, terms, subnormals, operand, weight, output, splitter
         Its parameters in place of ``unit``, see :class:`openmxu.spec.config.MxuConfig`; 128, 128, 1, 1, ``"flush"``,
-        ``"bf16"``, ``"fp32"`` and false by default. ``operand`` is the name of a format: bf16, fp16, tf32, fp8_e4m3,
-        fp8_e5m2, fp32, or eXfY of X exponent and Y fraction bits. ``output``, fp32 or the operand format, is the
-        unit's ``result``. If both arrays have the operand format's type and one pass will do, the unit's streams carry
-        that format, else fp32.
+        ``"bf16"``, ``operand``, ``"fp32"`` and false by default. ``operand`` is the name of a format: bf16, fp16, tf32,
+        fp8_e4m3, fp8_e5m2, fp32, or eXfY of X exponent and Y fraction bits; ``weight`` another one for ``b``.
+        ``output``, fp32 or the operand format, is the unit's ``result``. If both arrays have the type of the one format
+        and one pass will do, the unit's streams carry that format, else fp32.
     accumulate
         Format of products and sums, named likewise. The hardware has fp32; the engines without a clock compute others,
         too.
@@ -120,7 +121,7 @@ def simulate(
     golden.find_format(accumulate, "accumulate")
     left, right, shape = to_stacks(as_operand(a, "a"), as_operand(b, "b"))
     shorthand: dict[str, Any] = {"rows": rows, "columns": columns, "stages": stages, "splitter": splitter}
-    shorthand |= {"terms": terms, "subnormals": subnormals, "operand": operand, "output": output}
+    shorthand |= {"terms": terms, "subnormals": subnormals, "operand": operand, "output": output, "weight": weight}
     precision = find_precision(precision)
     dtype = left.dtype if precision == "default" and left.dtype == right.dtype else None
     options = {"stalls": stalls, "vcd": vcd, "window": window, "accumulate": accumulate, "units": units, "port": port}
@@ -193,9 +194,11 @@ def _unit(unit: MxuConfig | None, shorthand: Mapping[str, Any], dtype: np.dtype[
         operand = FloatFormat.parse(values.pop("operand", "bf16"), "operand")
         output = values.pop("output", "fp32")
         _check_choice("output", output, dict.fromkeys(("fp32", operand.name)))
+        weight = FloatFormat.parse(values.pop("weight", operand.name), "weight")
+        is_one = _name(operand) == _name(weight)
         narrow = dtype is not None and dtype == golden.DTYPES.get(_name(operand)) and not values.get("splitter")
-        result = FP32 if output == "fp32" else operand
-        return MxuConfig(**values, operand=operand, source=operand if narrow else FP32, result=result, status=True)
+        values |= {"operand": operand, "weight": weight, "source": operand if narrow and is_one else FP32}
+        return MxuConfig(**values, result=FP32 if output == "fp32" else operand, status=True)
     if not isinstance(unit, MxuConfig):
         raise TypeError(f"unit must be an MxuConfig, not {unit!r}")
     if values:
@@ -281,7 +284,7 @@ def _unit_of(
     """Return the board's unit with streams for operands of ``dtype``: the host converts what the board does not."""
     config = board.config
     has = {name: getattr(config, name) for name in ("rows", "columns", "stages", "terms", "splitter", "subnormals")}
-    has |= {"operand": config.operand.name, "output": config.result.name}
+    has |= {"operand": config.operand.name, "weight": config.weight_format.name, "output": config.result.name}
     for name, value in shorthand.items():
         if value is not None and value != has[name]:
             raise ValueError(f"{name} must be {has[name]!r}, as of the board on {board.port}, not {value!r}")
@@ -310,7 +313,7 @@ def _multiply_at_once(
         "operand": _name(config.operand),
         "accumulate": accumulate,
         "result": _name(config.result),
-    }
+    } | ({} if config.weight is None else {"weight": _name(config.weight)})
     if engine == "model":
         return model.products(golden.to_bits(a), golden.to_bits(b), progress=progress, **options), None
     result = _empty(config, a, b)

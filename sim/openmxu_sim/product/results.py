@@ -67,7 +67,7 @@ class Statistics:
             "output": config.result.name,
             "splitter": config.splitter,
             "depth": config.depth,
-        }
+        } | ({} if config.weight is None else {"weight": config.weight.name})
         own = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "config"}
         return {name: own.pop(name) for name in ("engine", "reason")} | unit | own
 

@@ -12,7 +12,13 @@ from .bare import BROKEN, FORM, SMALL, damage, export, make, needs
 
 pytestmark = pytest.mark.usefixtures("fewer_beats")
 
-_CASES = {"streams": SMALL, "axi": f"{SMALL} --bus axi --splitter --clock-enable", "form": FORM}
+_CASES = {
+    "streams": SMALL,
+    "axi": f"{SMALL} --bus axi --splitter --clock-enable",
+    "form": FORM,
+    "formats": "--rows 4 --columns 2 --depth 8 --operand fp16 --weight bf16 --terms 4",
+    "formats, axi": "--rows 2 --columns 2 --depth 8 --operand fp8_e4m3 --weight fp16 --subnormals ieee --bus axi",
+}
 
 
 def _run(where: Path, simulator: str, *arguments: str) -> tuple[int, str]:

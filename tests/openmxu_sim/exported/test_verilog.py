@@ -22,6 +22,7 @@ _CASES = {
     "axi": f"{SMALL} --bus axi --splitter --clock-enable --stages 2",
     "form": FORM,
     "format": "--rows 1 --columns 1 --depth 2 --operand e4f2 --source e4f2 --stages 3",
+    "formats": "--rows 2 --columns 3 --depth 8 --operand fp8_e5m2 --weight fp8_e4m3",
     "bytes": "--rows 3 --columns 2 --operand fp8_e4m3 --source fp8_e4m3 --bus axi",
 }
 

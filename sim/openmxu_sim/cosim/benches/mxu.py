@@ -7,6 +7,7 @@ import cocotb
 import numpy as np
 from cocotb.triggers import FallingEdge, RisingEdge
 
+from openmxu.spec.formats import FloatFormat
 from openmxu.spec.marks import MARKS, TILE_MARKS
 from openmxu.spec.passes import PASSES, Part
 from openmxu.spec.tiling import cycles
@@ -79,7 +80,8 @@ class Testbench:
         self._send_activations(a, (add, clear_nan, emit, keep), a_part)
 
         begin = np.zeros((m, CONFIG.columns), dtype=np.uint32)
-        sums = tile_sums(CONFIG, _converted(a, a_part), _converted(w, w_part), begin)
+        operands = _converted(a, a_part, CONFIG.operand), _converted(w, w_part, CONFIG.weight_format)
+        sums = tile_sums(CONFIG, *operands, begin)
         if add:
             sums = accumulate(self._bank[:m], sums, clear_nan=clear_nan, subnormals=CONFIG.subnormals)
         self._bank = np.concatenate([sums, self._bank[m:]])
@@ -111,6 +113,7 @@ class Testbench:
                 precision=precision,
                 subnormals=CONFIG.subnormals,
                 operand=CONFIG.operand.name,
+                weight=CONFIG.weight_format.name,
                 terms=CONFIG.terms,
             )
         )
@@ -228,13 +231,13 @@ class Testbench:
             self.activations.send([beat | (bits | part << len(MARKS)) << (CONFIG.rows * width)])
 
 
-def _converted(words: Words, part: int) -> Words:
+def _converted(words: Words, part: int, fmt: FloatFormat) -> Words:
     """Convert words as the unit's edge does."""
     if part != Part.WHOLE:
         return split(words, "xhrml"[part], subnormals=CONFIG.subnormals)
-    if CONFIG.source == CONFIG.operand:
+    if CONFIG.source == fmt:
         return words
-    return golden.convert(words, CONFIG.source.name, CONFIG.operand.name, subnormals=CONFIG.subnormals)
+    return golden.convert(words, CONFIG.source.name, fmt.name, subnormals=CONFIG.subnormals)
 
 
 @cocotb.test()

@@ -19,6 +19,7 @@ _PARTS: dict[str, Callable[[MxuConfig], Any]] = {
     "admission": Admission,
     # Lanes of an edge are taken together: each is an edge of one lane.
     "edge": lambda config: Edge(config, 1),
+    "weight_edge": lambda config: Edge(config, 1, weights=True),
     "emission": Emission,
     "pe": processing_element,
     "column": AccumulatorColumn,
@@ -33,8 +34,9 @@ _COPIES = 4
 
 
 def parts(config: MxuConfig) -> list[str]:
-    """Return the names of a unit's parts."""
-    return [name for name in _PARTS if name != "status" or config.status]
+    """Return the names of a unit's parts; weights have an edge of their own if their format is another one."""
+    absent = {"status": not config.status, "weight_edge": config.weight is None}
+    return [name for name in _PARTS if not absent.get(name)]
 
 
 def netlists(config: MxuConfig, wanted: Collection[str] = ()) -> dict[str, str]:
@@ -79,7 +81,8 @@ def shared_constants(copies: int = _COPIES) -> dict[str, int]:
 
 def flags(config: MxuConfig) -> list[str]:
     """Return the ``#define`` lines that tell ``unit.c`` what a unit has."""
-    return ["#define SPLITTER"] * config.splitter + ["#define STATUS"] * config.status
+    has = {"SPLITTER": config.splitter, "STATUS": config.status, "TWO_FORMATS": config.weight is not None}
+    return [f"#define {name}" for name, there in has.items() if there]
 
 
 def enumeration(numbers: Mapping[str, int]) -> str:
@@ -100,10 +103,12 @@ def control_text(circuit: Circuit, part: str, name: str = "") -> str:
 def data_text(circuits: Mapping[str, Circuit], copies: int = _COPIES) -> str:
     """Return the functions of the parts that hold data: edge, processing element, accumulator column and its marks."""
     text = []
-    code = Code(circuits["edge"], "edge", lanes=True)
-    code.function("look", ["o_words"])
-    code.function("step", [], clock=True)
-    text.append(code.text())
+    for edge in ("edge", "weight_edge"):
+        if edge in circuits:
+            code = Code(circuits[edge], edge, lanes=True)
+            code.function("look", ["o_words"])
+            code.function("step", [], clock=True)
+            text.append(code.text())
     code = Code(circuits["column"], "column_marks", lanes=True, only=["o_control"])
     code.function("look", ["o_control"])
     code.function("step", [], clock=True)

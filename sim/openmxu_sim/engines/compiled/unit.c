@@ -16,6 +16,15 @@
 #include <pthread.h>
 #endif
 
+#ifndef TWO_FORMATS  /* the words of both streams pass the same edges */
+#define weight_edge_state edge_state
+#define weight_edge_in edge_in
+#define weight_edge_out edge_out
+#define weight_edge_begin edge_begin
+#define weight_edge_look edge_look
+#define weight_edge_step edge_step
+#endif
+
 #ifndef MOST_ROWS
 #define MOST_ROWS ROWS
 #define MOST_COLUMNS COLUMNS
@@ -108,7 +117,8 @@ struct unit {
   int64_t start, idle;
 
   struct admission_state admission;
-  struct edge_state weight_edge[COLUMN_BLOCKS], activation_edge[ROW_BLOCKS];
+  struct weight_edge_state weight_edge[COLUMN_BLOCKS];
+  struct edge_state activation_edge[ROW_BLOCKS];
   struct emission_state emission;
 #ifdef STATUS
   struct status_state status;
@@ -180,14 +190,15 @@ static void offer_activations(struct unit *u) {
 }
 
 /* The words of a beat, whether it is taken, and which part of them is multiplied. */
-static void step_edge(struct edge_state *edge, word words, uint32_t taken, uint32_t part) {
-  struct edge_in in = { .i_words = { words }, .i_take = { everywhere(taken) } };
 #ifdef SPLITTER
-  in.i_part[0] = everywhere(part);
+#define PART(part) , .i_part = { everywhere(part) }
+#else
+#define PART(part)
 #endif
-  (void)part;
-  edge_step(edge, &in, 0);
-}
+#define STEP_EDGE(edge, state, words, taken, part) do { \
+    struct edge##_in in = { .i_words = { words }, .i_take = { everywhere(taken) } PART(part) }; \
+    edge##_step(state, &in, 0); \
+  } while (0)
 
 /* An activation's bits, from `low` on, in an element's limbs; the lowest bits come first. */
 static inline void place_bits(uint32_t *limbs, int low, uint32_t bits) {
@@ -218,11 +229,12 @@ static void decide(struct unit *u) {
   now->taken = ready && emission_out.o_valid[0];
 
   /* What the edges hold goes to the array, each lane in its time. */
+  struct weight_edge_out weight_shown;
   struct edge_out shown;
   uint32_t lanes[LANES];
   for (int j = COLUMN_BLOCKS; j--;) {
-    edge_look(&u->weight_edge[j], 0, &shown);
-    memcpy(lanes, shown.o_words, sizeof lanes);
+    weight_edge_look(&u->weight_edge[j], 0, &weight_shown);
+    memcpy(lanes, weight_shown.o_words, sizeof lanes);
     for (int l = 0; l < LANES; l++) u->weights[(t + j * LANES + l) % WEIGHTS][j * LANES + l] = lanes[l];
   }
   for (int j = ROW_BLOCKS; j--;) {
@@ -251,9 +263,9 @@ static void decide(struct unit *u) {
 
   /* The clock edge of the edges. */
   for (int j = 0; j < COLUMN_BLOCKS; j++)
-    step_edge(&u->weight_edge[j], u->weight_beat[j], out.o_weights_taken[0], u->weight_marks >> WEIGHT_PART);
+    STEP_EDGE(weight_edge, &u->weight_edge[j], u->weight_beat[j], out.o_weights_taken[0], u->weight_marks >> WEIGHT_PART);
   for (int j = 0; j < ROW_BLOCKS; j++)
-    step_edge(&u->activation_edge[j], u->activation_beat[j], out.o_activations_taken[0], u->activation_marks >> ACTIVATION_PART);
+    STEP_EDGE(edge, &u->activation_edge[j], u->activation_beat[j], out.o_activations_taken[0], u->activation_marks >> ACTIVATION_PART);
 #ifdef STATUS
   struct status_out status_out;
   struct status_in status = {
@@ -469,7 +481,7 @@ struct unit *unit_new(const uint32_t *a, const uint32_t *b, int64_t inner, int64
   u->start = -1;
   if (window) u->window = *window;
   for (int j = 0; j < COLUMN_BLOCKS; j++) {
-    edge_begin(&u->weight_edge[j]);
+    weight_edge_begin(&u->weight_edge[j]);
     column_marks_begin(&u->column_marks[j]);
     column_begin(&u->bank[j]);
     for (int r = 0; r < MOST_ELEMENT_ROWS; r++) pe_begin(&u->cells[r][j]);

@@ -38,7 +38,7 @@ def write_vcd(trace: Trace, config: MxuConfig, path: Path) -> None:
         raise ValueError(
             f"cycles of a trace must begin within the run, which had {trace.ran}, not at {window.cycles.start}"
         )
-    unit = f"{config.rows}x{config.columns}, {config.operand}, {config.subnormals}, stages {config.stages}"
+    unit = f"{config.rows}x{config.columns}, {config.operands}, {config.subnormals}, stages {config.stages}"
     unit += f", terms {config.terms}" if config.terms > 1 else ""
     part = ", ".join(
         f"{name} {value.start} to {value.stop - 1}"

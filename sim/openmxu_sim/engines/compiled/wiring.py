@@ -67,7 +67,7 @@ def _rules(config: MxuConfig) -> Iterator[tuple[str, dict[str, Sequence[Signal]]
         return Signal(part, wire, width=None, later=later)
 
     def weight(column: int) -> Signal:
-        return Signal("weight_edge", "o_words", column * word, word, later=column)
+        return Signal("weight_edge", "o_words", column * config.weight_width, config.weight_width, later=column)
 
     def activation(row: int) -> Signal:
         return Signal(
@@ -202,7 +202,7 @@ def check_wiring(config: MxuConfig, unit: Callable[[MxuConfig], Any] = Mxu) -> i
 def check_parts(config: MxuConfig, unit: Callable[[MxuConfig], Any] = Mxu) -> int:
     """Compare the inside of a unit's parts with the parts that are compiled; :func:`check_wiring` compares edges."""
     elaborated = _elaborate(config, unit)
-    compared = [part for part in parts(config) if part != "edge"]
+    compared = [part for part in parts(config) if not part.endswith("edge")]
     for part in compared:
         _Comparison(elaborated, part)(part, lambda wire, index: (wire, index))
     return len(compared)
@@ -380,8 +380,10 @@ def _later(cycles: int) -> str:
 
 def _check_lanes(config: MxuConfig, unit: _Unit, part: str, lanes: int) -> None:
     """Check that an edge of several lanes does what as many edges of one lane do, all taken together."""
-    widths = {"i_words": config.source.width, "o_words": config.word_width}
-    compare = _Comparison(unit, part, "edge")
+    compiled = part if part in unit.alone else "edge"
+    width = config.weight_width if part == "weight_edge" else config.word_width
+    widths = {"i_words": config.source.width, "o_words": width}
+    compare = _Comparison(unit, part, compiled)
     for lane in range(lanes):
 
         def whole(wire: str, index: int, lane: int = lane) -> tuple[str, int]:
