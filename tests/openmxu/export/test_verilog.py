@@ -141,3 +141,9 @@ def test_two_modules_of_one_name_are_refused() -> None:
     with pytest.raises(AssertionError, match="two different modules are called twin"):
         to_rtlil(Named(0, 1, 2), name="top")
     gc.collect()  # now, while the warning is ignored
+
+
+@pytest.mark.parametrize("target", ["fp8_e5m2", "fp8_e4m3", "e2f1"])
+def test_no_vector_has_no_bits(target: str) -> None:
+    """Verilog would give [-1:0] two; Verilator refuses it."""
+    assert "[-1:0]" not in to_verilog(build("converter", target=target, subnormals="ieee"))
