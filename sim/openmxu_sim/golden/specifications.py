@@ -261,6 +261,13 @@ def _in_blocks(values: Values, block: Block, draw: Values | None, largest: float
     return Prepared(encode(np.where(_spread(odd, block.length, values.shape), np.nan, decoded), _FP32), scales)
 
 
+def largest_magnitude(bits: Bits, subnormals: str) -> float:
+    """Return the largest finite magnitude of patterns of fp32, as one scale for all of them is computed from."""
+    values = decode(bits, _FP32)
+    values = flush_subnormals(values, _FP32) if subnormals == "flush" else values
+    return float(np.max(np.abs(values), initial=0.0, where=np.isfinite(values)))
+
+
 def _peaks(values: Values, length: int) -> Values:
     """Return the largest finite magnitude in each `length` numbers of a row."""
     magnitudes = np.where(np.isfinite(values), np.abs(values), 0.0)

@@ -30,6 +30,7 @@ from openmxu_sim.operands.stimulus import Stalls, collect, stimulus
 from openmxu_sim.operands.tensors import as_given
 from openmxu_sim.product.results import Product, Statistics
 from openmxu_sim.product.shapes import as_operand, to_stacks
+from openmxu_sim.product.specified import Specified, golden_products, specify
 
 _log = logging.getLogger(__name__)
 
@@ -54,6 +55,8 @@ def simulate(
     output: str | None = None,
     splitter: bool | None = None,
     accumulate: str = "fp32",
+    between: str | None = None,
+    seed: int = 0,
     precision: str = "default",
     units: int = 1,
     engine: str = "auto",
@@ -82,9 +85,11 @@ def simulate(
         fp8_e4m3, fp8_e5m2, fp32, or eXfY of X exponent and Y fraction bits; ``weight`` another one for ``b``.
         ``output``, fp32 or the operand format, is the unit's ``result``. If both arrays have the type of the one format
         and one pass will do, the unit's streams carry that format, else fp32.
-    accumulate
-        Format of products and sums, named likewise. The hardware has fp32; the engines without a clock compute others,
-        too.
+    accumulate, between, seed
+        Format of products and sums, that of sums of tiles, named likewise, and the seed of stochastic rounding. The
+        hardware has fp32; the engines without a clock compute others, too. They also take operands and sums with
+        modifiers, ``"fp8_e4m3/row"``, see :func:`openmxu_sim.golden.specifications.find_operand`; all engines take MX
+        numbers, such as ``"mxfp4"``, as the bf16 numbers that they are.
     precision
         One of :data:`PRECISIONS`: the passes that make fp32 products. Also what JAX and PyTorch call them, see
         :data:`openmxu.spec.passes.ALIASES`, and members of JAX's ``Precision``.
@@ -118,20 +123,21 @@ def simulate(
     if port is not None and engine != BOARD:
         raise ValueError(f"port requires engine {BOARD!r}, not {engine!r}")
     units = golden.check_count(units, "units")
-    golden.find_format(accumulate, "accumulate")
     left, right, shape = to_stacks(as_operand(a, "a"), as_operand(b, "b"))
     shorthand: dict[str, Any] = {"rows": rows, "columns": columns, "stages": stages, "splitter": splitter}
     shorthand |= {"terms": terms, "subnormals": subnormals, "operand": operand, "output": output, "weight": weight}
+    sums = {"accumulate": accumulate, "between": None if between == accumulate else between, "seed": seed}
+    left, right, shorthand, software = specified = specify(left, right, shorthand, sums)
     precision = find_precision(precision)
     dtype = left.dtype if precision == "default" and left.dtype == right.dtype else None
-    options = {"stalls": stalls, "vcd": vcd, "window": window, "accumulate": accumulate, "units": units, "port": port}
+    options = {"stalls": stalls, "vcd": vcd, "window": window, "specified": specified, "units": units, "port": port}
     with _opened(engine, unit, shorthand, dtype, options) as (config, chosen, reason, run):
-        check_precision(precision, _name(config.operand), accumulate)
+        check_precision(precision, software.get("operand", _name(config.operand)), accumulate)
         _check_waveform(vcd, window, chosen, units, len(left))
 
         start = time.perf_counter()
         multiply = (
-            partial(_multiply_at_once, chosen, accumulate=accumulate)
+            partial(_multiply_at_once, chosen, software=software)
             if run is None
             else partial(_multiply_by_clock, run, units=units)
         )
@@ -212,16 +218,16 @@ def _unit(unit: MxuConfig | None, shorthand: Mapping[str, Any], dtype: np.dtype[
     return replace(unit, status=True)
 
 
-def _engine(engine: str, config: MxuConfig, accumulate: str, *, clocked: Mapping[str, object]) -> tuple[str, str]:
+def _engine(engine: str, config: MxuConfig, specified: Specified, *, clocked: Mapping[str, object]) -> tuple[str, str]:
     """Return the engine, chosen if ``auto``, and the reason; ``clocked``: options that need a clock unless ``None``."""
     needs = next((name for name, value in clocked.items() if value is not None), None)
-    if accumulate != "fp32" and (engine in CLOCKED or needs is not None):
-        raise ValueError(f"accumulate must be 'fp32' on an engine with a clock, not {accumulate!r}")
+    if engine in CLOCKED or needs is not None:
+        specified.check_clock("an engine with a clock")
     if engine == "auto":
-        if accumulate == "fp32":
+        if not specified.software:
             engine, reason = choose(config, clocked=needs is not None)
         else:
-            engine, reason = quickest_product(), "auto: the hardware has fp32 sums"
+            engine, reason = quickest_product(), "auto: the hardware has fp32 sums, and no scales"
         _log.info("engine %s: %s", engine, reason)
         return engine, reason
     if engine not in CLOCKED and needs is not None:
@@ -251,13 +257,14 @@ def _opened(
     """Yield the unit, the engine, the reason for it, and, if it has a clock, the function that runs a stimulus."""
     clocked = {name: options[name] for name in ("vcd", "stalls")}
     if engine == BOARD:
-        _check_board(options["accumulate"], options["units"], clocked)
+        options["specified"].check_clock(f"engine {BOARD!r}")
+        _check_board(options["units"], clocked)
         with connect(options["port"] or "auto") as board:
             config = _unit_of(board, unit, shorthand, dtype)
             yield config, engine, f"requested, on {board.port}", board.run
         return
     config = _unit(unit, shorthand, dtype)
-    engine, reason = _engine(engine, config, options["accumulate"], clocked=clocked)
+    engine, reason = _engine(engine, config, options["specified"], clocked=clocked)
     run = partial(load(engine), **_options(**clocked, window=options["window"])) if engine in CLOCKED else None
     yield config, engine, reason, run
 
@@ -269,9 +276,9 @@ def _options(vcd: Path | str | None, stalls: int | None, window: Window | None) 
     return options | {"stalls": waits, "vcd": None if vcd is None else Path(vcd)}
 
 
-def _check_board(accumulate: str, units: int, clocked: Mapping[str, object]) -> None:
+def _check_board(units: int, clocked: Mapping[str, object]) -> None:
     """Refuse options that a board does not have."""
-    refused = {"accumulate": (accumulate, "fp32"), "units": (units, 1)}
+    refused: dict[str, tuple[object, object]] = {"units": (units, 1)}
     refused |= {name: (value, None) for name, value in clocked.items()}
     for name, (value, only) in refused.items():
         if value != only:
@@ -300,7 +307,7 @@ def _multiply_at_once(
     a: npt.NDArray[Any],
     b: npt.NDArray[Any],
     *,
-    accumulate: str,
+    software: Mapping[str, Any],
     precision: str,
     progress: Progress | None,
 ) -> tuple[npt.NDArray[Any], None]:
@@ -311,14 +318,14 @@ def _multiply_at_once(
         "subnormals": config.subnormals,
         "terms": config.terms,
         "operand": _name(config.operand),
-        "accumulate": accumulate,
+        "weight": _name(config.weight_format),
         "result": _name(config.result),
-    } | ({} if config.weight is None else {"weight": _name(config.weight)})
+        **software,
+    }
     if engine == "model":
         return model.products(golden.to_bits(a), golden.to_bits(b), progress=progress, **options), None
     result = _empty(config, a, b)
-    for values, left, right in zip(result, a, b, strict=True):
-        values[:] = golden.matmul(left, right, **options)
+    golden_products(a, b, result, options)
     return result, None
 
 

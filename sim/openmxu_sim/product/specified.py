@@ -1,0 +1,85 @@
+"""Operands and sums that no hardware has, in products on units: engines without a clock compute them."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from openmxu_sim import golden
+from openmxu_sim.golden.specifications import Operand, find_operand, find_sum, largest_magnitude, prepare
+
+_Stack = npt.NDArray[Any]
+
+
+class Specified(NamedTuple):
+    """Operands, the unit's parameters, and those of the golden model that are not the unit's."""
+
+    a: _Stack
+    b: _Stack
+    shorthand: dict[str, Any]
+    software: dict[str, Any]
+
+    def check_clock(self, engine: str) -> None:
+        """Refuse what an engine with a clock does not compute."""
+        for name, value in self.software.items():
+            allowed = "'fp32'" if name == "accumulate" else "a format, or one of MX" if name in _SIDES else "as given"
+            raise ValueError(f"{name} must be {allowed} on {engine}, not {value!r}")
+
+
+_SIDES = ("operand", "weight")
+
+
+def specify(a: _Stack, b: _Stack, shorthand: Mapping[str, Any], sums: Mapping[str, Any]) -> Specified:
+    """Take specifications apart: MX numbers are decoded, since bf16 holds them; what is left is for engines in software.
+
+    Parameters
+    ----------
+    a, b
+        (P, M, K) and (P, K, N).
+    shorthand
+        Parameters of the unit, among them ``operand`` and ``weight``, ``None`` where they are not given.
+    sums
+        ``accumulate``, ``between`` and ``seed``; ``None`` where they are as usual.
+
+    Raises
+    ------
+    TypeError, ValueError
+        A specification is outside its domain.
+    """
+    for name in ("accumulate", "between"):
+        if sums[name] is not None:
+            find_sum(sums[name], name)
+    software = {name: value for name, value in sums.items() if value not in (None, "fp32", 0)}
+    unit, arrays = dict(shorthand), [a, b.swapaxes(1, 2)]
+    specs = shorthand["operand"], shorthand["weight"] or shorthand["operand"]
+    for number, (name, spec) in enumerate(zip(_SIDES, specs, strict=True)):
+        side = None if spec is None else find_operand(spec, name)
+        if side is None or side.is_plain:
+            continue
+        unit[name] = side.format.name
+        if side.block and not side.block.two_levels and not side.stochastic:
+            arrays[number] = _decoded(arrays[number], side, shorthand["subnormals"] or "flush")
+        else:
+            software[name] = spec
+    if "operand" in software and "weight" not in software:
+        software["weight"] = unit["weight"] or unit["operand"]
+    return Specified(arrays[0], arrays[1].swapaxes(1, 2), unit, software)
+
+
+def _decoded(stack: _Stack, side: Operand, subnormals: str) -> _Stack:
+    """Return (P, rows, K) numbers of blocks."""
+    result = np.empty(stack.shape, np.float32)
+    for values, matrix in zip(result, stack, strict=True):
+        bits = golden.to_bits(np.ascontiguousarray(matrix))
+        values[:] = prepare(bits, side, subnormals=subnormals, noise=lambda: np.zeros(())).bits.view(np.float32)
+    return result
+
+
+def golden_products(a: _Stack, b: _Stack, result: _Stack, options: Mapping[str, Any]) -> None:
+    """Compute products one by one; a scale of a whole tensor is that of the stack, and each has the next seed."""
+    peaks = (largest_magnitude(golden.to_bits(stack), options["subnormals"]) for stack in (a, b))
+    own = dict(options) | {"largest": tuple(peaks)}
+    seed = own.pop("seed", 0)
+    for number, (values, left, right) in enumerate(zip(result, a, b, strict=True)):
+        values[:] = golden.matmul(left, right, seed=seed + number, **own)
