@@ -132,7 +132,7 @@ def test_simulate() -> None:
     a, b = (golden.from_bits(words) for words in _operands(_HYBRID, 5, 6, 4, 1))
     options = {"operand": "fp8_e5m2", "weight": "fp8_e4m3", "rows": 2, "columns": 3}
     expected = golden.matmul(a, b, rows=2, operand="fp8_e5m2", weight="fp8_e4m3")
-    for engine in ("golden", "compiled"):
+    for engine in ("golden", "model", "compiled"):
         found = simulate(a, b, **options, engine=engine)
         same_bits(found.result, expected)
         assert found.statistics.as_dict()["weight"] == "fp8_e4m3"
@@ -161,7 +161,7 @@ def test_arrays_of_the_operand_format() -> None:
         ({"weight": "fp16", "output": "fp16"}, "output must be 'fp32' or 'bf16', not 'fp16'"),
     ],
 )
-@pytest.mark.parametrize("engine", ["golden", "compiled"])
+@pytest.mark.parametrize("engine", ["golden", "model", "compiled"])
 def test_messages(options: dict[str, str], message: str, engine: str) -> None:
     with pytest.raises(ValueError, match=message):
         simulate(np.ones((2, 2)), np.ones((2, 2)), rows=2, columns=2, engine=engine, **options)
