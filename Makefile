@@ -42,7 +42,7 @@ setup-models: $(VENV)/.all $(VENV)/.models ## PyTorch, JAX and ONNX, too, for ne
 
 $(VENV)/.models: pyproject.toml | $(BIN)/python
 	@echo "installing $(TORCH) with JAX and ONNX"
-	@$(PIP) '.[torch,oracles,jax,onnx,study]' '$(TORCH)' || \
+	@$(PIP) '.[torch,oracles,tensorboard,jax,onnx,study]' '$(TORCH)' || \
 	  { echo "The index has no $(TORCH), a wheel for CPUs alone; make setup-models TORCH=torch takes its usual one"; exit 2; }
 	@touch $@
 

@@ -12,7 +12,7 @@ from openmxu.spec.formats import SUBNORMALS
 if TYPE_CHECKING:
     from openmxu_sim.engines.compiled.trace import Window
     from openmxu_sim.product import Statistics
-from openmxu_sim.commands.unit_options import add_array
+from openmxu_sim.commands.unit_options import MODIFIERS, add_array, add_formats
 
 
 def add_matmul(commands: Any) -> None:
@@ -75,18 +75,10 @@ def _add_arithmetic(parser: argparse.ArgumentParser) -> None:
         "--operand",
         default="bf16",
         metavar="FORMAT",
-        help=f"format of operands: one of {', '.join(FORMATS)}, or eXfY with X exponent and Y fraction bits "
-        "(default: bf16)",
+        help=f"format of operands: one of {', '.join(FORMATS)}, or eXfY with X exponent and Y fraction bits; without a "
+        f"clock also {MODIFIERS} (default: bf16)",
     )
-    parser.add_argument(
-        "--weight", metavar="FORMAT", help="format of B, likewise, if it is not that of A (default: as --operand)"
-    )
-    parser.add_argument(
-        "--accumulate",
-        default="fp32",
-        metavar="FORMAT",
-        help="format of products and sums, likewise (default: fp32, as in the hardware)",
-    )
+    add_formats(parser)
     parser.add_argument(
         "--output",
         default="fp32",
@@ -161,6 +153,8 @@ def _matmul(options: argparse.Namespace) -> None:
                 output=options.output,
                 splitter=options.splitter,
                 accumulate=options.accumulate,
+                between=options.between,
+                seed=options.seed,
                 units=options.units,
                 engine=options.engine,
                 port=options.port,

@@ -1,6 +1,7 @@
 """The command ``infer``."""
 
 import argparse
+import json
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +14,7 @@ from openmxu.spec.formats import SUBNORMALS
 if TYPE_CHECKING:
     from openmxu.area.target.liberty import Library
     from openmxu_sim.onnx.infer import Inference
-from openmxu_sim.commands.unit_options import add_array
+from openmxu_sim.commands.unit_options import MODIFIERS, add_array, add_formats
 
 
 def add_infer(commands: Any) -> None:
@@ -56,11 +57,19 @@ def add_infer(commands: Any) -> None:
 def _add_units(parser: argparse.ArgumentParser) -> None:
     """Add options that decide the bits of a network's products, and that permit operators outside of the unit."""
     parser.add_argument(
-        "--operand", default="bf16", metavar="FORMAT,...", help="formats of operands, a unit for each (default: bf16)"
+        "--operand",
+        default="bf16",
+        metavar="FORMAT,...",
+        help=f"formats of operands, a unit for each, also {MODIFIERS} (default: bf16)",
     )
+    add_formats(parser)
     parser.add_argument(
-        "--accumulate", default="fp32", metavar="FORMAT", help="format of products and sums (default: fp32)"
+        "--layers",
+        type=Path,
+        metavar="FILE.json",
+        help='other formats of layers, by patterns of their names: {"lm_head": "bf16", "*.mlp": {"operand": "fp32"}}',
     )
+    parser.add_argument("--errors", action="store_true", help="measure the error of each product against binary64")
     parser.add_argument("--precision", default="default", metavar="NAME", help="passes of bf16, as for openmxu matmul")
     parser.add_argument(
         "--subnormals", default="flush", metavar="MODE", help=f"one of {', '.join(SUBNORMALS)} (default: flush)"
@@ -76,23 +85,23 @@ def _add_units(parser: argparse.ArgumentParser) -> None:
 
 def _infer(options: argparse.Namespace) -> None:
     from openmxu.pages.document import page, render
-    from openmxu_sim.golden import find_format
+    from openmxu_sim.golden.specifications import find_operand
     from openmxu_sim.networks.numerics import EscapeError
     from openmxu_sim.onnx.infer import infer, to_json, to_markdown
     from openmxu_sim.operands.npy import read_arrays, to_npz
 
     operands = list(dict.fromkeys(name.strip() for name in options.operand.split(",")))
     for name in operands:
-        find_format(name, "operand")
+        find_operand(name, "operand")
     if options.area and options.accumulate != "fp32":
         raise ValueError(f"--area must go with sums in fp32, as the hardware has them, not in {options.accumulate}")
     library = _library_for(options, operands) if options.liberty else None
-    names = ("rows", "columns", "stages", "terms", "subnormals", "accumulate", "precision", "allow")
+    names = ("rows", "columns", "stages", "terms", "subnormals", "precision", "allow", "errors", *_FORMATS)
     path = options.output
-    files = [] if path is None else [path / name for name in (*(f"{operand}.npz" for operand in operands), *_REPORTS)]
+    files = [] if path is None else [path / name for name in (*map(_file, operands), *_REPORTS)]
     with nullcontext() if path is None else folder(path), reserve(*files) as outputs:
         inputs = read_arrays(options.input, "--input")
-        arguments = {name: getattr(options, name) for name in names}
+        arguments = {name: getattr(options, name) for name in names} | {"layers": _layers(options.layers)}
         try:
             with bar("units") as progress:
                 results = infer(options.model, inputs, operands, progress=progress, **arguments)
@@ -103,7 +112,7 @@ def _infer(options: argparse.Namespace) -> None:
         text = to_markdown(options.model.name, results)
         if path is not None:
             for result in results:
-                outputs.write_bytes(path / f"{result.operand}.npz", to_npz(result.outputs))
+                outputs.write_bytes(path / _file(result.operand), to_npz(result.outputs))
             contents = (to_json(results), page(f"OpenMXU: {options.model.name}", render(text)))
             for name, content in zip(_REPORTS, contents, strict=True):
                 outputs.write_text(path / name, content)
@@ -127,9 +136,8 @@ def _library_for(options: argparse.Namespace, operands: "list[str]") -> "Library
     from openmxu_sim.networks.numerics import Numerics
 
     for operand in operands:
-        numerics = Numerics(
-            operand, options.accumulate, options.precision, options.subnormals, options.rows, options.terms
-        )
+        own = {name: getattr(options, name) for name in ("precision", "subnormals", "rows", "terms", *_FORMATS)}
+        numerics = Numerics(operand, **own).checked()
         check_unit(numerics.unit(options.columns, options.stages), numerics)
     return read_library(options.liberty)
 
@@ -140,6 +148,28 @@ def _with_energies(results: "list[Inference]", library: "Library") -> "list[Infe
     costs = with_energies([result.costs for result in results], library, tell)
     return [replace(result, costs=each_costs) for result, each_costs in zip(results, costs, strict=True)]
 
+
+def _file(operand: str) -> str:
+    """Return the name of a file of outputs."""
+    return f"{operand.replace('/', '-')}.npz"
+
+
+def _layers(path: Path | None) -> "dict[str, Any] | None":
+    """Return the formats of layers in a file."""
+    if path is None:
+        return None
+    try:
+        layers = json.loads(path.read_text())
+    except (OSError, UnicodeDecodeError) as error:
+        raise ValueError(f"--layers must be a readable file, not {str(path)!r}: {error}") from None
+    except ValueError as error:
+        raise ValueError(f"--layers must be a file of JSON, not {str(path)!r}: {error}") from None
+    if not isinstance(layers, dict):
+        raise ValueError(f"--layers must be an object of formats by patterns of names, not {str(path)!r}")
+    return layers
+
+
+_FORMATS = ("weight", "accumulate", "between", "seed")
 
 _REPORTS = ("report.json", "report.html")
 """Files that ``openmxu infer`` writes beside outputs."""

@@ -32,6 +32,31 @@ def add_array(parser: argparse.ArgumentParser, *, side: int) -> None:
     )
 
 
+MODIFIERS = (
+    "mxfp8_e4m3, mxfp8_e5m2, mxfp6_e2m3, mxfp6_e3m2, mxfp4, nvfp4, int8, and modifiers: /tensor, /row or /blockN for "
+    "scales, /fp32, /saturate, /stochastic"
+)
+"""Operands besides plain formats, for help texts."""
+
+
+def add_formats(parser: argparse.ArgumentParser) -> None:
+    """Add formats of second operands and of sums, and the seed of stochastic rounding."""
+    parser.add_argument(
+        "--weight", metavar="FORMAT", help="format of second operands, likewise, if it is another one than --operand"
+    )
+    parser.add_argument(
+        "--accumulate",
+        default="fp32",
+        metavar="FORMAT",
+        help="format of products and sums (default: fp32, as in the hardware), with /truncate or /stochastic, and "
+        "/guard0 to /guard3 for several terms",
+    )
+    parser.add_argument(
+        "--between", metavar="FORMAT", help="format in which sums of tiles are added (default: as --accumulate)"
+    )
+    parser.add_argument("--seed", type=integer, default=0, metavar="N", help="seed of stochastic rounding (default: 0)")
+
+
 def sections() -> Iterator[Section]:
     """Yield the sections of this package in ``openmxu list``."""
     from openmxu.runtime.native import compiler_version

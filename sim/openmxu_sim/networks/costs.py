@@ -253,7 +253,7 @@ class Ledger:
             how = product.numerics
             pairs = (product.a, how.operand), (product.b, how.weight or how.operand)
             lost = sum((losses(array, spec, how.subnormals) for array, spec in pairs), Losses())
-            error = measure(product) if errors else None
+            error = measure(product, lost.operands, lost.flushed + lost.overflowed) if errors else None
         with self._lock:
             self.work[work] += 1
             if lost is not None:
@@ -273,8 +273,7 @@ class Ledger:
                 "operand": how.operand,
                 "weight": how.weight or how.operand,
                 "sqnr_db": errors.sqnr,
-                "largest_error": errors.largest,
-                "overflowed": errors.overflowed / errors.results if errors.results else 0.0,
+                **asdict(errors),
             }
             for (step, work, how), errors in rows
         ]

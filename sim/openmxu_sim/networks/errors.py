@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -20,6 +21,21 @@ class Errors:
     results: int = 0
     overflowed: int = 0
     """Number of results, and of those among them that are not finite."""
+    operands: int = 0
+    lost: int = 0
+    """Number of operands, and of those among them that become zero or too large in conversion."""
+
+    FIELDS: ClassVar = ("signal", "noise", "largest", "results", "overflowed", "operands", "lost")
+
+    @property
+    def share_overflowed(self) -> float:
+        """Share of results that are not finite."""
+        return self.overflowed / self.results if self.results else 0.0
+
+    @property
+    def share_lost(self) -> float:
+        """Share of operands that conversion loses."""
+        return self.lost / self.operands if self.operands else 0.0
 
     @property
     def sqnr(self) -> float:
@@ -35,11 +51,13 @@ class Errors:
             max(self.largest, other.largest),
             self.results + other.results,
             self.overflowed + other.overflowed,
+            self.operands + other.operands,
+            self.lost + other.lost,
         )
 
 
-def measure(product: Product) -> Errors:
-    """Return the errors of products."""
+def measure(product: Product, operands: int, lost: int) -> Errors:
+    """Return the errors of products, of whose operands so many are lost."""
     with np.errstate(all="ignore"):
         exact = product.a.astype(np.float64) @ product.b.astype(np.float64)
         known = np.isfinite(exact)
@@ -54,4 +72,6 @@ def measure(product: Product) -> Errors:
         most / peak if peak else float(most > 0),
         int(np.count_nonzero(known)),
         int(np.count_nonzero(known & ~fits)),
+        operands,
+        lost,
     )

@@ -113,6 +113,7 @@ class Numerics(NamedTuple):
             stages=stages,
             subnormals=self.subnormals,
             operand=FloatFormat.parse(find_operand(self.operand).format.name, "operand"),
+            weight=FloatFormat.parse(find_operand(self.weight or self.operand).format.name, "weight"),
             source=FP32,
             terms=min(self.terms, max(TERMS)),
         )

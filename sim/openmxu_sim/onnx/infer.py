@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from openmxu_sim.networks import errors_report
 from openmxu_sim.networks.costs import Costs, three_digits
 from openmxu_sim.onnx.network import Network
 from openmxu_sim.onnx.runtime import ENGINE, Session, load
@@ -43,6 +44,8 @@ class Inference:
     """Costs of the products."""
     element: float | None = None
     """Area of a processing element in GE, if it was measured."""
+    errors: tuple[Mapping[str, Any], ...] = ()
+    """Errors of products, if they were measured."""
 
 
 def infer(
@@ -63,7 +66,7 @@ def infer(
     for number, (operand, network) in enumerate(zip(operands, networks, strict=True)):
         outputs = network.run(inputs)
         differences = tuple(_difference(name, outputs[name], expected[name]) for name in expected)
-        results.append(Inference(operand, outputs, differences, network.report()))
+        results.append(Inference(operand, outputs, differences, network.report(), errors=tuple(network.errors())))
         if progress is not None:
             progress(number + 1, len(networks))
     return results
@@ -128,6 +131,8 @@ def to_markdown(name: str, results: Sequence[Inference]) -> str:
             cells += [] if result.element is None else [f"{result.element:,.0f}"]
             cells += [] if result.costs.millijoules is None else [three_digits(result.costs.millijoules)]
             lines.append(f"| {' | '.join(cells)} |")
+    if any(result.errors for result in results):
+        lines += ["", errors_report.to_markdown({result.operand: result.errors for result in results}).rstrip()]
     for result in results:
         lines += ["", f"## {result.operand}", "", result.costs.to_markdown()]
     return "\n".join(lines) + "\n"

@@ -227,7 +227,7 @@ def _engine(engine: str, config: MxuConfig, specified: Specified, *, clocked: Ma
         if not specified.software:
             engine, reason = choose(config, clocked=needs is not None)
         else:
-            engine, reason = quickest_product(), "auto: the hardware has fp32 sums, and no scales"
+            engine, reason = quickest_product(), f"auto: {specified.why}"
         _log.info("engine %s: %s", engine, reason)
         return engine, reason
     if engine not in CLOCKED and needs is not None:

@@ -20,6 +20,12 @@ class Specified(NamedTuple):
     shorthand: dict[str, Any]
     software: dict[str, Any]
 
+    @property
+    def why(self) -> str:
+        """Why hardware does not compute it."""
+        narrow = {"accumulate", "between", "seed"} & set(self.software)
+        return "the hardware has fp32 sums" if narrow else "the hardware does not scale operands"
+
     def check_clock(self, engine: str) -> None:
         """Refuse what an engine with a clock does not compute."""
         for name, value in self.software.items():
@@ -31,7 +37,7 @@ _SIDES = ("operand", "weight")
 
 
 def specify(a: _Stack, b: _Stack, shorthand: Mapping[str, Any], sums: Mapping[str, Any]) -> Specified:
-    """Take specifications apart: MX numbers are decoded, since bf16 holds them; what is left is for engines in software.
+    """Decode MX numbers, as bf16 holds them; what else is no format of hardware is left to engines without a clock.
 
     Parameters
     ----------
