@@ -112,47 +112,102 @@ static inline words part_of(words bits, enum part part) {
 
 /* The first `count` numbers from here, and zeros if these are fewer than a vector has. */
 static inline words load(const void *from, int64_t count) {
+#if defined __AVX512F__
+  return (words)_mm512_maskz_loadu_epi32(count >= LANES ? 0xFFFF : (1u << count) - 1, from);
+#else
   words some = { 0 };
   if (count >= LANES) memcpy(&some, from, sizeof some);
   else memcpy(&some, from, count * sizeof(uint32_t));
   return some;
+#endif
 }
 
 static inline void store(void *to, words some, int64_t count) {
+#if defined __AVX512F__
+  _mm512_mask_storeu_epi32(to, count >= LANES ? 0xFFFF : (1u << count) - 1, (__m512i)some);
+#else
   if (count >= LANES) memcpy(to, &some, sizeof some);
   else memcpy(to, &some, count * sizeof(uint32_t));
+#endif
+}
+
+static inline words least_words(words x, words y) {
+#if defined __AVX512F__
+  return (words)_mm512_min_epu32((__m512i)x, (__m512i)y);
+#else
+  return chosen(x < y, x, y);
+#endif
+}
+
+/* Up to LANES lines of a square of numbers as columns that are side by side: the first n numbers of each. */
+static inline void store_turned(float *to, int64_t step, const uint32_t *lines, int64_t count, int64_t n) {
+#if defined __AVX512F__
+  __m512 a[LANES], b[LANES];
+#pragma GCC unroll 16
+  for (int i = 0; i < LANES; i++) a[i] = _mm512_load_ps(lines + (i < count ? i : 0) * LANES);
+  /* Squares of 2x2 numbers, of 2x2 pairs, then of 2x2 quarters, twice. */
+#pragma GCC unroll 16
+  for (int i = 0; i < LANES; i++)
+    b[i] = i & 1 ? _mm512_unpackhi_ps(a[i - 1], a[i]) : _mm512_unpacklo_ps(a[i], a[i + 1]);
+#pragma GCC unroll 16
+  for (int i = 0; i < LANES; i++) {
+    __m512d one = (__m512d)b[(i & ~3) + (i >> 1 & 1)], other = (__m512d)b[(i & ~3) + (i >> 1 & 1) + 2];
+    a[i] = (__m512)(i & 1 ? _mm512_unpackhi_pd(one, other) : _mm512_unpacklo_pd(one, other));
+  }
+#pragma GCC unroll 16
+  for (int i = 0; i < LANES; i++) {
+    __m512 one = a[i & ~4], other = a[i | 4];
+    b[i] = i & 4 ? _mm512_shuffle_f32x4(one, other, 0xDD) : _mm512_shuffle_f32x4(one, other, 0x88);
+  }
+#pragma GCC unroll 16
+  for (int i = 0; i < LANES; i++) {
+    __m512 one = b[i & ~8], other = b[i | 8];
+    a[i] = i & 8 ? _mm512_shuffle_f32x4(one, other, 0xDD) : _mm512_shuffle_f32x4(one, other, 0x88);
+  }
+  __mmask16 filled = (1u << count) - 1;
+#pragma GCC unroll 16
+  for (int i = 0; i < LANES; i++)
+    if (i < n) _mm512_mask_storeu_ps(to + i * step, filled, a[i]);
+#else
+  for (int64_t i = 0; i < count; i++)
+    for (int64_t j = 0; j < n; j++) memcpy(to + j * step + i, lines + i * LANES + j, sizeof *to);
+#endif
 }
 
 /* One group's part of one block: `count` rows or columns, `step` words apart, and `length` k, `k_step` apart. */
-static struct extent pack_block(const uint32_t *source, int64_t step, int64_t k_step, int64_t count, int64_t length,
-                                int64_t size, enum part part, const struct format *format, int flush,
-                                float *values) {
-  words least = (words){ 0 } + INFINITE, most = { 0 };
+static inline __attribute__((always_inline)) struct extent pack_block(
+  const uint32_t *source, int64_t step, int64_t k_step, int64_t count, int64_t length, int64_t size, enum part part,
+  const struct format *format, int flush, float *values) {
+  /* Less 1, so that zeros are large; and all bits the other way round, so that it is the least, too. */
+  words least = (words){ 0 } + (INFINITE - 1), most = ~(words){ 0 };
   if (count < size) memset(values, 0, length * size * sizeof *values);
-  /* Along what is contiguous in memory. */
+  /* Along what is contiguous in memory; several lines together where the other direction is that of `values`. */
   int along_k = step != 1;
   int64_t lines = along_k ? count : length, line_step = along_k ? step : k_step, line_to = along_k ? 1 : size;
   int64_t items = along_k ? length : count, item_step = along_k ? k_step : step, item_to = along_k ? size : 1;
-  for (int64_t line = 0; line < lines; line++)
+  int64_t together = along_k ? LANES : 1;
+  for (int64_t line = 0; line < lines; line += together)
     for (int64_t first = 0; first < items; first += LANES) {
-      int64_t n = least_of(LANES, items - first);
-      const uint32_t *from = source + line * line_step + first * item_step;
-      __builtin_prefetch(from + 16 * line_step);
-      union { words vector; uint32_t each[LANES]; } some = { { 0 } };
-      if (item_step == 1) some.vector = load(from, n);
-      else for (int64_t i = 0; i < n; i++) some.each[i] = from[i * item_step];
-      words bits = converted(part_of(some.vector, part), format, flush), magnitude = bits & MAGNITUDE;
-      words low = chosen(magnitude == 0, (words){ 0 } + INFINITE, magnitude), infinite = magnitude >= INFINITE;
-      least = chosen(low < least, low, least);
-      most = chosen(magnitude > most & ~infinite, magnitude, most);
-      some.vector = bits;
+      int64_t n = least_of(LANES, items - first), beside = least_of(together, lines - line);
+      union { words vector; uint32_t each[LANES]; } some[LANES];
+      for (int64_t i = 0; i < beside; i++) {
+        const uint32_t *from = source + (line + i) * line_step + first * item_step;
+        __builtin_prefetch(from + 16 * line_step);
+        some[i].vector = (words){ 0 };
+        if (item_step == 1) some[i].vector = load(from, n);
+        else for (int64_t j = 0; j < n; j++) some[i].each[j] = from[j * item_step];
+        words bits = converted(part_of(some[i].vector, part), format, flush), magnitude = bits & MAGNITUDE;
+        least = least_words(least, magnitude - 1);
+        most = least_words(most, ~(magnitude & (words)(magnitude < INFINITE)));
+        some[i].vector = bits;
+      }
       float *to = values + line * line_to + first * item_to;
-      if (item_to == 1) store(to, bits, n);
-      else for (int64_t i = 0; i < n; i++) memcpy(to + i * item_to, some.each + i, sizeof *to);
+      if (item_to == 1) store(to, some[0].vector, n);
+      else store_turned(to, size, some[0].each, beside, n);
     }
   struct extent extent = { INFINITE >> FRACTION_WIDTH, 0 };
   for (int lane = 0; lane < LANES; lane++) {
-    int32_t low = least[lane] >> FRACTION_WIDTH, high = most[lane] >> FRACTION_WIDTH;
+    int32_t low = (least[lane] + 1) >> FRACTION_WIDTH, high = ~most[lane] >> FRACTION_WIDTH;
     if (low < extent.least) extent.least = low;
     if (high > extent.most) extent.most = high;
   }
@@ -163,13 +218,19 @@ static struct extent pack_block(const uint32_t *source, int64_t step, int64_t k_
  * in the last group is zero. */
 void kernel_pack(const uint32_t *source, int64_t step, int64_t k_step, int64_t count, int64_t inner, int64_t size,
                  int64_t block, int32_t part, const struct format *format, int32_t flush, struct packed *packed) {
-  struct format f = *format;
+  struct format f = *format, bf16 = *format;
+  bf16.fraction_width = 7;  /* the compiler's own constant: half of the time */
   int64_t blocks = (inner + block - 1) / block;
   for (int64_t first = 0; first < count; first += size)
-    for (int64_t k = 0; k < inner; k += block)
-      packed->extents[first / size * blocks + k / block] = pack_block(
-        source + first * step + k * k_step, step, k_step, least_of(size, count - first), least_of(block, inner - k),
-        size, part, &f, flush, packed->values + first * inner + k * size);
+    for (int64_t k = 0; k < inner; k += block) {
+      const uint32_t *from = source + first * step + k * k_step;
+      int64_t some = least_of(size, count - first), length = least_of(block, inner - k);
+      float *to = packed->values + first * inner + k * size;
+      packed->extents[first / size * blocks + k / block] =
+        part == WHOLE && f.fraction_width == 7 && flush
+        ? pack_block(from, step, k_step, some, length, size, WHOLE, &bf16, 1, to)
+        : pack_block(from, step, k_step, some, length, size, part, &f, flush, to);
+    }
 }
 
 /* A number in all lanes, -0 and NaNs included. A loop over lanes would be two halves where a compiler prefers shorter
