@@ -12,6 +12,7 @@ from openmxu.spec.formats import FP32, FloatFormat
 from openmxu.spec.passes import find_precision
 from openmxu_sim import golden
 from openmxu_sim.engines import model
+from openmxu_sim.engines.model.convolution import Side, placed_products
 from openmxu_sim.golden.arithmetic import check_subnormals
 from openmxu_sim.golden.matrix import check_precision, check_terms
 from openmxu_sim.operands.aliases import Floats
@@ -113,15 +114,12 @@ class Multiplier:
         self.seen(count, m, k, n, a, b)
         return self._multiply(a, b)
 
-    def images(self, weights: Floats, images: Floats) -> Floats:
-        """Multiply (groups, N, K) weights by (images, groups, K, places) activations: (images, groups, N, places).
+    def placed(self, a: Side, b: Side, out: Side, groups: int, **how: Any) -> None:
+        """Multiply operands that lie anywhere, as :func:`openmxu_sim.engines.model.convolution.placed_products` does.
 
-        On the unit, all images are the rows of one product for each group.
+        The caller says what they are to :attr:`seen`.
         """
-        (count, groups, k, places), n = images.shape, weights.shape[1]
-        self.seen(groups, count * places, k, n, images, weights)
-        spread = np.broadcast_to(weights, (count, groups, n, k)).reshape(-1, n, k)
-        return self._multiply(spread, images.reshape(-1, k, places)).reshape(count, groups, n, places)
+        placed_products(a, b, out, groups, **how, **self.numerics._asdict(), threads=self.threads)
 
     def _multiply(self, a: Floats, b: Floats) -> Floats:
         return model.products(a.view(np.uint32), b.view(np.uint32), **self.numerics._asdict(), threads=self.threads)

@@ -54,7 +54,7 @@ from openmxu_sim.golden.formats import DTYPES, Bits, find_format
 from openmxu_sim.golden.matrix import check_count, check_operands, check_precision, check_terms
 from openmxu_sim.operands.aliases import Progress, share_of
 
-__all__ = ["PlainSetup", "is_small", "matmul", "plain_setup", "products"]
+__all__ = ["PlainSetup", "Setup", "is_small", "matmul", "plain_setup", "products"]
 
 _DEPTH = 128
 """Steps of k in a packed block, or one tile if that is longer: their extents are known, and a panel fits the cache."""
@@ -78,37 +78,18 @@ def matmul(a: npt.ArrayLike, b: npt.ArrayLike, **options: Any) -> npt.NDArray[An
 
 @ieee_arithmetic()
 def products(
-    a: Bits,
-    b: Bits,
-    *,
-    rows: int,
-    precision: str = "default",
-    subnormals: str = "flush",
-    operand: str = "bf16",
-    accumulate: str = "fp32",
-    result: str = "fp32",
-    terms: int = 1,
-    threads: int | None = None,
-    progress: Progress | None = None,
-    kernel: Kernel | None = None,
+    a: Bits, b: Bits, *, result: str = "fp32", progress: Progress | None = None, **options: Any
 ) -> npt.NDArray[Any]:
-    """Compute several products of the same sizes; small ones take little longer than their sums."""
-    rows = check_count(rows, "rows")
-    check_precision(precision, operand, accumulate)
-    how = arithmetic(
-        find_format(operand, "operand"),
-        find_format(accumulate, "accumulate"),
-        flush=check_subnormals(subnormals),
-        terms=check_terms(terms, rows, subnormals),
-    )
-    target = limits(find_format(result, "result"))
-    threads = machine.cores() if threads is None else check_count(threads, "threads")
+    """Compute several products of the same sizes; small ones take little longer than their sums.
+
+    ``options`` are those of :meth:`Setup.of`.
+    """
     (count, m, inner), n = a.shape, b.shape[2]
+    setup = Setup.of(inner, result=result, **options)
     if 0 in (count, m, inner, n):
         return np.zeros((count, m, n), DTYPES.get(result, np.float32))
     sums = np.empty((count, m, n), np.float32)
-    setup = _Setup(kernel or load_kernel(), how, target, min(rows, inner), threads, PASSES[precision])
-    if is_small(m * inner * n, precision):
+    if is_small(m * inner * n, options.get("precision", "default")):
         _multiply_small(setup, _in_words(a), _in_words(b), sums, progress)
     else:
         for number in range(count):
@@ -149,7 +130,7 @@ def _block(rows: int) -> int:
     return rows * max(1, _DEPTH // rows)
 
 
-class _Setup(NamedTuple):
+class Setup(NamedTuple):
     """The kernel, the formats, the number of k in a tile, the most threads, and the parts of each pass."""
 
     kernel: Kernel
@@ -158,6 +139,34 @@ class _Setup(NamedTuple):
     rows: int
     threads: int
     passes: Sequence[tuple[Part, Part]]
+
+    @classmethod
+    def of(
+        cls,
+        inner: int,
+        *,
+        rows: int,
+        precision: str = "default",
+        subnormals: str = "flush",
+        operand: str = "bf16",
+        accumulate: str = "fp32",
+        result: str = "fp32",
+        terms: int = 1,
+        threads: int | None = None,
+        kernel: Kernel | None = None,
+    ) -> "Setup":
+        """Check the parameters of products over so many k, and load the kernel."""
+        rows = check_count(rows, "rows")
+        check_precision(precision, operand, accumulate)
+        how = arithmetic(
+            find_format(operand, "operand"),
+            find_format(accumulate, "accumulate"),
+            flush=check_subnormals(subnormals),
+            terms=check_terms(terms, rows, subnormals),
+        )
+        target = limits(find_format(result, "result"))
+        threads = machine.cores() if threads is None else check_count(threads, "threads")
+        return cls(kernel or load_kernel(), how, target, min(rows, inner), threads, PASSES[precision])
 
     @property
     def block(self) -> int:
@@ -180,7 +189,7 @@ def _in_words(bits: Bits) -> Bits:
     return bits if fits else bits.copy()
 
 
-def _multiply_small(setup: _Setup, a: Bits, b: Bits, sums: npt.NDArray[np.float32], progress: Progress | None) -> None:
+def _multiply_small(setup: Setup, a: Bits, b: Bits, sums: npt.NDArray[np.float32], progress: Progress | None) -> None:
     """Compute products of (P, M, K) and (P, K, N), some milliseconds of them in each call."""
     (count, m, inner), n = a.shape, b.shape[2]
     steps = [[stride // bits.itemsize for stride in bits.strides] for bits in (a, b.swapaxes(1, 2))]
@@ -219,7 +228,7 @@ def _multiply_small(setup: _Setup, a: Bits, b: Bits, sums: npt.NDArray[np.float3
 class _Job:
     """A large product, with its operands packed."""
 
-    setup: _Setup
+    setup: Setup
     """The kernel, the formats and the passes."""
     passes: list[tuple["_Operands", "_Operands"]]
     """Packed activations and weights of each pass."""
@@ -229,7 +238,7 @@ class _Job:
     """(M, N): the result."""
 
     @classmethod
-    def of(cls, setup: _Setup, a: Bits, b: Bits, sums: npt.NDArray[np.float32]) -> "_Job":
+    def of(cls, setup: Setup, a: Bits, b: Bits, sums: npt.NDArray[np.float32]) -> "_Job":
         """Convert and pack each part of the (M, K) and (N, K) matrices once."""
         sides = (a, setup.kernel.band), (b, setup.kernel.panel)
         wanted = list({(side, parts[side]): None for parts in setup.passes for side in (0, 1)})
@@ -287,7 +296,7 @@ class _Operands(NamedTuple):
     kept: tuple[npt.NDArray[Any], ...]
 
 
-def _pack(setup: _Setup, bits: Bits, part: Part, size: int) -> _Operands:
+def _pack(setup: Setup, bits: Bits, part: Part, size: int) -> _Operands:
     """Convert a part of (rows or columns, inner) patterns of fp32 to operands, ``size`` rows or columns together."""
     count, inner = bits.shape
     groups, blocks = -(-count // size), -(-inner // setup.block)

@@ -139,6 +139,17 @@ static inline words least_words(words x, words y) {
 #endif
 }
 
+/* Limits from the least of all magnitudes less 1, so that zeros are large, and of all magnitudes' complements. */
+static inline struct extent extent_of(words least, words most) {
+  struct extent extent = { INFINITE >> FRACTION_WIDTH, 0 };
+  for (int lane = 0; lane < LANES; lane++) {
+    int32_t low = (least[lane] + 1) >> FRACTION_WIDTH, high = ~most[lane] >> FRACTION_WIDTH;
+    if (low < extent.least) extent.least = low;
+    if (high > extent.most) extent.most = high;
+  }
+  return extent;
+}
+
 /* Up to LANES lines of a square of numbers as columns that are side by side: the first n numbers of each. */
 static inline void store_turned(float *to, int64_t step, const uint32_t *lines, int64_t count, int64_t n) {
 #if defined __AVX512F__
@@ -178,7 +189,6 @@ static inline void store_turned(float *to, int64_t step, const uint32_t *lines, 
 static inline __attribute__((always_inline)) struct extent pack_block(
   const uint32_t *source, int64_t step, int64_t k_step, int64_t count, int64_t length, int64_t size, enum part part,
   const struct format *format, int flush, float *values) {
-  /* Less 1, so that zeros are large; and all bits the other way round, so that it is the least, too. */
   words least = (words){ 0 } + (INFINITE - 1), most = ~(words){ 0 };
   if (count < size) memset(values, 0, length * size * sizeof *values);
   /* Along what is contiguous in memory; several lines together where the other direction is that of `values`. */
@@ -205,13 +215,7 @@ static inline __attribute__((always_inline)) struct extent pack_block(
       if (item_to == 1) store(to, some[0].vector, n);
       else store_turned(to, size, some[0].each, beside, n);
     }
-  struct extent extent = { INFINITE >> FRACTION_WIDTH, 0 };
-  for (int lane = 0; lane < LANES; lane++) {
-    int32_t low = (least[lane] + 1) >> FRACTION_WIDTH, high = ~most[lane] >> FRACTION_WIDTH;
-    if (low < extent.least) extent.least = low;
-    if (high > extent.most) extent.most = high;
-  }
-  return extent;
+  return extent_of(least, most);
 }
 
 /* Convert and pack a part of `count` rows or columns of `inner` operands each, in blocks of so many k; what is missing

@@ -1,4 +1,4 @@
-"""The functions of ``kernel.c``, and the number formats as it takes them."""
+"""The functions of ``kernel.c`` and ``convolution.c``, and the number formats as it takes them."""
 
 import ctypes
 from functools import lru_cache
@@ -52,6 +52,12 @@ class Stack(ctypes.Structure):
     _fields_ = [("words", _pointer), ("product_step", _int64), ("step", _int64), ("k_step", _int64)]
 
 
+class Places(ctypes.Structure):
+    """``struct places``."""
+
+    _fields_ = [("at", _pointer), ("k_at", _pointer), ("along_k", _int32)]
+
+
 @lru_cache(maxsize=64)
 def limits(fmt: Format) -> FormatLimits:
     """Return a format as the kernel takes it."""
@@ -83,7 +89,7 @@ def arithmetic(operand: Format, accumulate: Format, *, flush: bool, terms: int) 
 
 
 class Kernel:
-    """The functions of the library, with their types; see ``kernel.c``.
+    """The functions of the library, with their types; see the C files.
 
     Attributes
     ----------
@@ -104,7 +110,12 @@ class Kernel:
         self.products = functions.kernel_products
         self.products.argtypes = [*[_pointer] * 4, *[_int64] * 6, _pointer, _int64, _pointer]
         self.products.restype = _int32
-        for function in (self.pack, self.multiply):
+        self.convert = functions.kernel_convert
+        self.convert.argtypes = [_pointer, _int64, _int32, _pointer, _int32, _pointer]
+        self.places = functions.kernel_places
+        self.places.argtypes = [*[_pointer] * 5, _int64, *[_pointer] * 2, *[_int64] * 3, *[_pointer] * 2, _int32, _pointer]
+        self.places.restype = _int32
+        for function in (self.pack, self.multiply, self.convert):
             function.restype = None
 
     band: int
@@ -115,7 +126,8 @@ class Kernel:
 def load_kernel() -> Kernel:
     """Load the kernel for this processor, from the cache or built now, which takes two seconds."""
     note = "compiling the engine model for this processor, once: a few seconds"
-    return fetch_library(native.resource(__package__, "kernel.c"), Kernel, _check, note=note)
+    text = "".join(native.resource(__package__, name) for name in ("kernel.c", "convolution.c"))
+    return fetch_library(text, Kernel, _check, note=note)
 
 
 def _check(library: bytes) -> bool:

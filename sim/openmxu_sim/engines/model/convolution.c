@@ -1,0 +1,118 @@
+/* Products whose operands lie anywhere, as those of convolutions do; compiled behind kernel.c.
+ *
+ * An operand is at values[at[i] + k_at[k]] for row or column i, and so is a result. Patches of images are packed from
+ * the images: each part is as large as a cache, and nothing is copied before. */
+
+/* Where operands are, in increasing order; along_k: numbers next to each other in memory belong to one row. */
+struct places {
+  const int64_t *at, *k_at;
+  int32_t along_k;
+};
+
+/* Convert a part of `count` numbers. */
+void kernel_convert(const uint32_t *source, int64_t count, int32_t part, const struct format *format, int32_t flush,
+                    float *to) {
+  struct format f = *format;
+  for (int64_t i = 0; i < count; i += LANES)
+    store(to + i, converted(part_of(load(source + i, count - i), part), &f, flush), count - i);
+}
+
+static inline int is_run(const int64_t *at, int64_t n) { return at[n - 1] - at[0] == n - 1; }
+
+/* The numbers at n places, which are in increasing order, and zeros. */
+static inline words load_at(const float *from, const int64_t *at, int64_t n) {
+  if (is_run(at, n)) return load(from + at[0], n);
+#if defined __AVX512F__
+  if (n == LANES && is_run(at, 4) && is_run(at + 4, 4) && is_run(at + 8, 4) && is_run(at + 12, 4)) {
+    __m512 some = _mm512_castps128_ps512(_mm_loadu_ps(from + at[0]));
+    some = _mm512_insertf32x4(some, _mm_loadu_ps(from + at[4]), 1);
+    some = _mm512_insertf32x4(some, _mm_loadu_ps(from + at[8]), 2);
+    return (words)_mm512_insertf32x4(some, _mm_loadu_ps(from + at[12]), 3);
+  }
+#endif
+  union { words vector; float each[LANES]; } some = { { 0 } };
+  for (int64_t i = 0; i < n; i++) some.each[i] = from[at[i]];
+  return some.vector;
+}
+
+/* One group's part of one block, as pack_block. */
+static struct extent pack_places(const float *from, const int64_t *at, const int64_t *k_at, int64_t count,
+                                 int64_t length, int64_t size, int along_k, float *values) {
+  words least = (words){ 0 } + (INFINITE - 1), most = ~(words){ 0 };
+  if (count < size) memset(values, 0, length * size * sizeof *values);
+  const int64_t *line_at = along_k ? at : k_at, *item_at = along_k ? k_at : at;
+  int64_t lines = along_k ? count : length, items = along_k ? length : count, together = along_k ? LANES : 1;
+  for (int64_t line = 0; line < lines; line += together)
+    for (int64_t first = 0; first < items; first += LANES) {
+      int64_t n = least_of(LANES, items - first), beside = least_of(together, lines - line);
+      words some[LANES];
+      for (int64_t i = 0; i < beside; i++) {
+        some[i] = load_at(from + line_at[line + i], item_at + first, n);
+        words magnitude = some[i] & MAGNITUDE;
+        least = least_words(least, magnitude - 1);
+        most = least_words(most, ~(magnitude & (words)(magnitude < INFINITE)));
+      }
+      if (along_k) store_turned(values + first * size + line, size, (const uint32_t *)some, beside, n);
+      else store(values + line * size + first, some[0], n);
+    }
+  return extent_of(least, most);
+}
+
+/* A block of so many rows or columns, in groups of `size`. */
+static void pack_groups(const float *values, const struct places *places, int64_t first, int64_t last, int64_t k,
+                        int64_t length, int64_t size, struct packed *packed) {
+  for (int64_t i = first; i < last; i += size)
+    packed->extents[(i - first) / size] =
+      pack_places(values, places->at + i, places->k_at + k, least_of(size, last - i), length, size, places->along_k,
+                  packed->values + (i - first) * length);
+}
+
+/* Put a row of results where they belong, or add it to what is there. */
+static void place_row(const float *row, const int64_t *at, int64_t count, int add, float *to) {
+  for (int64_t j = 0; j < count; j += LANES) {
+    int64_t n = least_of(LANES, count - j);
+    if (is_run(at + j, n)) {
+      floats some = (floats)load(row + j, n);
+      if (add) some = (floats)load(to + at[j], n) + some;
+      store(to + at[j], (words)some, n);
+    } else if (add) for (int64_t i = j; i < j + n; i++) to[at[i]] = to[at[i]] + row[i];
+    else for (int64_t i = j; i < j + n; i++) to[at[i]] = row[i];
+  }
+}
+
+enum { TOGETHER = 8 };  /* panels that are packed before they are multiplied */
+
+/* Rows of `a` from `rows[0]` to one before `rows[1]`, times columns of `b`; values: of each pass. The results are put at
+ * out + row_at + column_at, or added, one row after the other. Gives 0, or 1 where there is no memory. */
+int32_t kernel_places(const struct arithmetic *how, const struct format *target, const struct places *a,
+                      const struct places *b, const float *const (*values)[2], int64_t passes, const int64_t *rows,
+                      const int64_t *columns, int64_t inner, int64_t tile_rows, int64_t block, const int64_t *row_at,
+                      const int64_t *column_at, int32_t add, float *out) {
+  int64_t m = rows[1] - rows[0], bands = (m + BAND - 1) / BAND, panels = (columns[1] - columns[0] + PANEL - 1) / PANEL;
+  int64_t n = panels * PANEL, length = least_of(block, inner), extents = bands + TOGETHER;
+  float *sums = aligned_alloc(WIDTH, (m * n + (bands * BAND + TOGETHER * PANEL) * length) * sizeof(float) / WIDTH * WIDTH + WIDTH);
+  struct extent *ranges = malloc(extents * sizeof *ranges);
+  if (!sums || !ranges) {
+    free(sums);
+    free(ranges);
+    return 1;
+  }
+  struct packed right = { sums + m * n, ranges }, left = { right.values + TOGETHER * PANEL * length, ranges + TOGETHER };
+  for (int64_t pass = 0; pass < passes; pass++)
+    for (int64_t k = 0; k < inner; k += block) {
+      int64_t some = least_of(block, inner - k);
+      int last = pass == passes - 1;
+      pack_groups(values[pass][0], a, rows[0], rows[1], k, some, BAND, &left);
+      for (int64_t panel = 0; panel < panels; panel += TOGETHER) {
+        int64_t first = columns[0] + panel * PANEL, count = least_of(TOGETHER, panels - panel);
+        pack_groups(values[pass][1], b, first, least_of(columns[1], first + count * PANEL), k, some, PANEL, &right);
+        kernel_multiply(how, &left, &right, m, some, n, tile_rows, block, 0, bands, 0, count, pass || k,
+                        pass && last && !k, sums + panel * PANEL, last && k + block >= inner ? target : 0);
+      }
+    }
+  for (int64_t i = 0; i < m; i++)
+    place_row(sums + i * n, column_at + columns[0], columns[1] - columns[0], add, out + row_at[rows[0] + i]);
+  free(sums);
+  free(ranges);
+  return 0;
+}

@@ -1,0 +1,122 @@
+"""Products whose operands lie anywhere in memory, as those of convolutions do: ``convolution.c``.
+
+Patches of images are packed from the images themselves, a cache's worth at a time; sums and their order are those of
+:func:`openmxu_sim.engines.model.products`.
+"""
+
+import ctypes
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from openmxu_sim.engines.model import Setup
+from openmxu_sim.engines.model.kernel import Places
+from openmxu_sim.golden.environment import ieee_arithmetic
+from openmxu_sim.operands.aliases import Floats
+
+Offsets = npt.NDArray[np.int64]
+
+_ROWS, _COLUMNS = 516, 512
+"""Most rows and columns of one call. Rows are a multiple of a band's."""
+
+_FEWEST, _SUMS = 48, 1 << 18
+"""Fewest rows of a call that many columns must share, and the number of sums that it has otherwise."""
+
+
+@dataclass(frozen=True)
+class Side:
+    """Operands of one side, or results: an array, and the offsets in it of rows or columns, and of each k.
+
+    The sum of two offsets is a place. Both increase.
+    """
+
+    array: Floats
+    """A contiguous array of fp32."""
+    at: Offsets
+    k_at: Offsets
+    step: int
+    """Offsets in the array's first group, and how far apart groups are."""
+    along_k: bool
+    """Whether operands next to each other in memory belong to one row or column."""
+
+
+@ieee_arithmetic()
+def placed_products(
+    a: Side, b: Side, out: Side, groups: int, *, units: tuple[int, int] = (1, 1), add: bool = False, **options: Any
+) -> None:
+    """Multiply rows by columns, for each group; ``out`` has the rows' offsets in ``at`` and the columns' in ``k_at``.
+
+    With ``add``, results are added to what is there, in the order of rows: calls of the kernel have whole units of rows
+    and columns, and other units have other places. ``options`` are those of :meth:`openmxu_sim.engines.model.Setup.of`.
+    """
+    inner = len(a.k_at)
+    setup = Setup.of(inner, **options)
+    if 0 in (out.array.size, inner):
+        return
+    converted = [
+        (_converted(setup, a.array, one), _converted(setup, b.array, other)) for one, other in setup.passes
+    ]
+    sides = [Places(side.at.ctypes.data, side.k_at.ctypes.data, side.along_k) for side in (a, b)]
+
+    def multiply(group: int, rows: tuple[int, int], columns: tuple[int, int]) -> None:
+        values = (ctypes.c_void_p * 2 * len(converted))(
+            *((_address(one, group * a.step), _address(other, group * b.step)) for one, other in converted)
+        )
+        failed = setup.kernel.places(
+            *(ctypes.byref(struct) for struct in (setup.how, setup.target, *sides)),
+            values,
+            len(values),
+            (ctypes.c_int64 * 2)(*rows),
+            (ctypes.c_int64 * 2)(*columns),
+            inner,
+            setup.rows,
+            setup.block,
+            out.at.ctypes.data,
+            out.k_at.ctypes.data,
+            add,
+            _address(out.array, group * out.step),
+        )
+        if failed:
+            raise MemoryError("not enough memory for the operands of a product")
+
+    spans = _parts((len(a.at), len(b.at)), units, -(-setup.threads // groups))
+    for _ in setup.map(multiply, list(itertools.product(range(groups), *spans))):
+        pass
+
+
+def _address(array: Floats, offset: int) -> int:
+    return array.ctypes.data + offset * array.itemsize
+
+
+def _converted(setup: Setup, array: Floats, part: int) -> Floats:
+    """Return a part of operands in the unit's format."""
+    result = np.empty(array.size, np.float32)
+    setup.kernel.convert(
+        array.ctypes.data,
+        array.size,
+        part,
+        ctypes.byref(setup.how.operand),
+        setup.how.flush,
+        result.ctypes.data,
+    )
+    return result
+
+
+def _parts(sizes: Sequence[int], units: tuple[int, int], fewest: int) -> list[list[tuple[int, int]]]:
+    """Return rows and columns of each call, from the first to one past the last: whole units, a few calls at least."""
+    (m, n), (row_unit, column_unit) = sizes, units
+    columns = max(column_unit, _COLUMNS, min(_SUMS // m, 4 * _COLUMNS))
+    rows = min(_ROWS, max(_FEWEST, _SUMS // columns))
+    while fewest > -(-m // rows) * -(-n // columns) and max(rows, columns) > 2 * _FEWEST:
+        rows, columns = (rows // 2, columns) if m > n else (rows, columns // 2)
+    return [_spans(m, row_unit, rows), _spans(n, column_unit, columns)]
+
+
+def _spans(size: int, unit: int, most: int) -> list[tuple[int, int]]:
+    count = -(-size // max(unit, most))
+    step = -(-size // (count * unit)) * unit
+    return [(first, min(first + step, size)) for first in range(0, size, step)]
