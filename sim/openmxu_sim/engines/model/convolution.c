@@ -82,37 +82,41 @@ static void place_row(const float *row, const int64_t *at, int64_t count, int ad
 
 enum { TOGETHER = 8 };  /* panels that are packed before they are multiplied */
 
-/* Rows of `a` from `rows[0]` to one before `rows[1]`, times columns of `b`; values: of each pass. The results are put at
+/* Products of some groups: from the first one to one before the last one, and so of rows and columns; steps: how far
+ * groups of both sides and of results are apart. values: of both sides, for each pass. The results are put at
  * out + row_at + column_at, or added, one row after the other. Gives 0, or 1 where there is no memory. */
 int32_t kernel_places(const struct arithmetic *how, const struct format *target, const struct places *a,
-                      const struct places *b, const float *const (*values)[2], int64_t passes, const int64_t *rows,
-                      const int64_t *columns, int64_t inner, int64_t tile_rows, int64_t block, const int64_t *row_at,
-                      const int64_t *column_at, int32_t add, float *out) {
+                      const struct places *b, const float *const (*values)[2], int64_t passes, const int64_t *groups,
+                      const int64_t *rows, const int64_t *columns, const int64_t *steps, int64_t inner,
+                      int64_t tile_rows, int64_t block, const int64_t *row_at, const int64_t *column_at, int32_t add,
+                      float *out) {
   int64_t m = rows[1] - rows[0], bands = (m + BAND - 1) / BAND, panels = (columns[1] - columns[0] + PANEL - 1) / PANEL;
-  int64_t n = panels * PANEL, length = least_of(block, inner), extents = bands + TOGETHER;
-  float *sums = aligned_alloc(WIDTH, (m * n + (bands * BAND + TOGETHER * PANEL) * length) * sizeof(float) / WIDTH * WIDTH + WIDTH);
-  struct extent *ranges = malloc(extents * sizeof *ranges);
-  if (!sums || !ranges) {
-    free(sums);
-    free(ranges);
-    return 1;
-  }
-  struct packed right = { sums + m * n, ranges }, left = { right.values + TOGETHER * PANEL * length, ranges + TOGETHER };
-  for (int64_t pass = 0; pass < passes; pass++)
-    for (int64_t k = 0; k < inner; k += block) {
-      int64_t some = least_of(block, inner - k);
-      int last = pass == passes - 1;
-      pack_groups(values[pass][0], a, rows[0], rows[1], k, some, BAND, &left);
-      for (int64_t panel = 0; panel < panels; panel += TOGETHER) {
-        int64_t first = columns[0] + panel * PANEL, count = least_of(TOGETHER, panels - panel);
-        pack_groups(values[pass][1], b, first, least_of(columns[1], first + count * PANEL), k, some, PANEL, &right);
-        kernel_multiply(how, &left, &right, m, some, n, tile_rows, block, 0, bands, 0, count, pass || k,
-                        pass && last && !k, sums + panel * PANEL, last && k + block >= inner ? target : 0);
+  int64_t n = panels * PANEL, length = least_of(block, inner);
+  int64_t floats_of_both = m * n + (bands * BAND + TOGETHER * PANEL) * length;
+  char *memory = aligned_alloc(WIDTH, (floats_of_both * sizeof(float) + (bands + TOGETHER) * sizeof(struct extent) + WIDTH - 1)
+                                        / WIDTH * WIDTH);
+  if (!memory) return 1;
+  float *sums = (float *)memory;
+  struct packed right = { sums + m * n, (struct extent *)(sums + floats_of_both) };
+  struct packed left = { right.values + TOGETHER * PANEL * length, right.extents + TOGETHER };
+  for (int64_t group = groups[0]; group < groups[1]; group++) {
+    for (int64_t pass = 0; pass < passes; pass++)
+      for (int64_t k = 0; k < inner; k += block) {
+        int64_t some = least_of(block, inner - k);
+        int last = pass == passes - 1;
+        pack_groups(values[pass][0] + group * steps[0], a, rows[0], rows[1], k, some, BAND, &left);
+        for (int64_t panel = 0; panel < panels; panel += TOGETHER) {
+          int64_t first = columns[0] + panel * PANEL, count = least_of(TOGETHER, panels - panel);
+          pack_groups(values[pass][1] + group * steps[1], b, first, least_of(columns[1], first + count * PANEL), k, some,
+                      PANEL, &right);
+          kernel_multiply(how, &left, &right, m, some, n, tile_rows, block, 0, bands, 0, count, pass || k,
+                          pass && last && !k, sums + panel * PANEL, last && k + block >= inner ? target : 0);
+        }
       }
-    }
-  for (int64_t i = 0; i < m; i++)
-    place_row(sums + i * n, column_at + columns[0], columns[1] - columns[0], add, out + row_at[rows[0] + i]);
-  free(sums);
-  free(ranges);
+    for (int64_t i = 0; i < m; i++)
+      place_row(sums + i * n, column_at + columns[0], columns[1] - columns[0], add,
+                out + group * steps[2] + row_at[rows[0] + i]);
+  }
+  free(memory);
   return 0;
 }

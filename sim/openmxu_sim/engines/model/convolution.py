@@ -23,6 +23,11 @@ Offsets = npt.NDArray[np.int64]
 _ROWS, _COLUMNS = 516, 512
 """Most rows and columns of one call. Rows are a multiple of a band's."""
 
+_TASK = 1 << 26
+"""Multiply-adds of small groups that one call computes."""
+
+_Numbers = ctypes.c_int64 * 3
+
 _FEWEST, _SUMS = 48, 1 << 18
 """Fewest rows of a call that many columns must share, and the number of sums that it has otherwise."""
 
@@ -61,35 +66,32 @@ def placed_products(
         (_converted(setup, a.array, one), _converted(setup, b.array, other)) for one, other in setup.passes
     ]
     sides = [Places(side.at.ctypes.data, side.k_at.ctypes.data, side.along_k) for side in (a, b)]
+    addresses = [(one.ctypes.data, other.ctypes.data) for one, other in converted]
+    steps = _Numbers(a.step, b.step, out.step)
 
-    def multiply(group: int, rows: tuple[int, int], columns: tuple[int, int]) -> None:
-        values = (ctypes.c_void_p * 2 * len(converted))(
-            *((_address(one, group * a.step), _address(other, group * b.step)) for one, other in converted)
-        )
+    def multiply(groups: tuple[int, int], rows: tuple[int, int], columns: tuple[int, int]) -> None:
         failed = setup.kernel.places(
             *(ctypes.byref(struct) for struct in (setup.how, setup.target, *sides)),
-            values,
-            len(values),
-            (ctypes.c_int64 * 2)(*rows),
-            (ctypes.c_int64 * 2)(*columns),
+            (ctypes.c_void_p * 2 * len(addresses))(*addresses),
+            len(addresses),
+            *(_Numbers(*span) for span in (groups, rows, columns)),
+            steps,
             inner,
             setup.rows,
             setup.block,
             out.at.ctypes.data,
             out.k_at.ctypes.data,
             add,
-            _address(out.array, group * out.step),
+            out.array.ctypes.data,
         )
         if failed:
             raise MemoryError("not enough memory for the operands of a product")
 
-    spans = _parts((len(a.at), len(b.at)), units, -(-setup.threads // groups))
-    for _ in setup.map(multiply, list(itertools.product(range(groups), *spans))):
+    m, n = len(a.at), len(b.at)
+    together = _TASK // (m * n * inner * len(addresses))
+    spans = _spans(groups, 1, min(together, -(-groups // setup.threads))), *_parts((m, n), units, -(-setup.threads // groups))
+    for _ in setup.map(multiply, list(itertools.product(*spans))):
         pass
-
-
-def _address(array: Floats, offset: int) -> int:
-    return array.ctypes.data + offset * array.itemsize
 
 
 def _converted(setup: Setup, array: Floats, part: int) -> Floats:

@@ -113,7 +113,7 @@ class Kernel:
         self.convert = functions.kernel_convert
         self.convert.argtypes = [_pointer, _int64, _int32, _pointer, _int32, _pointer]
         self.places = functions.kernel_places
-        self.places.argtypes = [*[_pointer] * 5, _int64, *[_pointer] * 2, *[_int64] * 3, *[_pointer] * 2, _int32, _pointer]
+        self.places.argtypes = [*[_pointer] * 5, _int64, *[_pointer] * 4, *[_int64] * 3, *[_pointer] * 2, _int32, _pointer]
         self.places.restype = _int32
         for function in (self.pack, self.multiply, self.convert):
             function.restype = None
