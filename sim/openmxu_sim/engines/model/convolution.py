@@ -1,4 +1,4 @@
-"""Products whose operands lie anywhere in memory, as those of convolutions do: ``convolution.c``.
+"""Products whose operands lie anywhere in memory, as those of convolutions do: ``products.c``.
 
 Patches of images are packed from the images themselves, a cache's worth at a time; sums and their order are those of
 :func:`openmxu_sim.engines.model.products`.

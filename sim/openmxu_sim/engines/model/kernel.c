@@ -131,111 +131,10 @@ static inline void store(void *to, words some, int64_t count) {
 #endif
 }
 
-static inline words least_words(words x, words y) {
-#if defined __AVX512F__
-  return (words)_mm512_min_epu32((__m512i)x, (__m512i)y);
-#else
-  return chosen(x < y, x, y);
-#endif
-}
-
-/* Limits from the least of all magnitudes less 1, so that zeros are large, and of all magnitudes' complements. */
-static inline struct extent extent_of(words least, words most) {
-  struct extent extent = { INFINITE >> FRACTION_WIDTH, 0 };
-  for (int lane = 0; lane < LANES; lane++) {
-    int32_t low = (least[lane] + 1) >> FRACTION_WIDTH, high = ~most[lane] >> FRACTION_WIDTH;
-    if (low < extent.least) extent.least = low;
-    if (high > extent.most) extent.most = high;
-  }
-  return extent;
-}
-
-/* Up to LANES lines of a square of numbers as columns that are side by side: the first n numbers of each. */
-static inline void store_turned(float *to, int64_t step, const uint32_t *lines, int64_t count, int64_t n) {
-#if defined __AVX512F__
-  __m512 a[LANES], b[LANES];
-#pragma GCC unroll 16
-  for (int i = 0; i < LANES; i++) a[i] = _mm512_load_ps(lines + (i < count ? i : 0) * LANES);
-  /* Squares of 2x2 numbers, of 2x2 pairs, then of 2x2 quarters, twice. */
-#pragma GCC unroll 16
-  for (int i = 0; i < LANES; i++)
-    b[i] = i & 1 ? _mm512_unpackhi_ps(a[i - 1], a[i]) : _mm512_unpacklo_ps(a[i], a[i + 1]);
-#pragma GCC unroll 16
-  for (int i = 0; i < LANES; i++) {
-    __m512d one = (__m512d)b[(i & ~3) + (i >> 1 & 1)], other = (__m512d)b[(i & ~3) + (i >> 1 & 1) + 2];
-    a[i] = (__m512)(i & 1 ? _mm512_unpackhi_pd(one, other) : _mm512_unpacklo_pd(one, other));
-  }
-#pragma GCC unroll 16
-  for (int i = 0; i < LANES; i++) {
-    __m512 one = a[i & ~4], other = a[i | 4];
-    b[i] = i & 4 ? _mm512_shuffle_f32x4(one, other, 0xDD) : _mm512_shuffle_f32x4(one, other, 0x88);
-  }
-#pragma GCC unroll 16
-  for (int i = 0; i < LANES; i++) {
-    __m512 one = b[i & ~8], other = b[i | 8];
-    a[i] = i & 8 ? _mm512_shuffle_f32x4(one, other, 0xDD) : _mm512_shuffle_f32x4(one, other, 0x88);
-  }
-  __mmask16 filled = (1u << count) - 1;
-#pragma GCC unroll 16
-  for (int i = 0; i < LANES; i++)
-    if (i < n) _mm512_mask_storeu_ps(to + i * step, filled, a[i]);
-#else
-  for (int64_t i = 0; i < count; i++)
-    for (int64_t j = 0; j < n; j++) memcpy(to + j * step + i, lines + i * LANES + j, sizeof *to);
-#endif
-}
-
-/* One group's part of one block: `count` rows or columns, `step` words apart, and `length` k, `k_step` apart. */
-static inline __attribute__((always_inline)) struct extent pack_block(
-  const uint32_t *source, int64_t step, int64_t k_step, int64_t count, int64_t length, int64_t size, enum part part,
-  const struct format *format, int flush, float *values) {
-  words least = (words){ 0 } + (INFINITE - 1), most = ~(words){ 0 };
-  if (count < size) memset(values, 0, length * size * sizeof *values);
-  /* Along what is contiguous in memory; several lines together where the other direction is that of `values`. */
-  int along_k = step != 1;
-  int64_t lines = along_k ? count : length, line_step = along_k ? step : k_step, line_to = along_k ? 1 : size;
-  int64_t items = along_k ? length : count, item_step = along_k ? k_step : step, item_to = along_k ? size : 1;
-  int64_t together = along_k ? LANES : 1;
-  for (int64_t line = 0; line < lines; line += together)
-    for (int64_t first = 0; first < items; first += LANES) {
-      int64_t n = least_of(LANES, items - first), beside = least_of(together, lines - line);
-      union { words vector; uint32_t each[LANES]; } some[LANES];
-      for (int64_t i = 0; i < beside; i++) {
-        const uint32_t *from = source + (line + i) * line_step + first * item_step;
-        __builtin_prefetch(from + 16 * line_step);
-        some[i].vector = (words){ 0 };
-        if (item_step == 1) some[i].vector = load(from, n);
-        else for (int64_t j = 0; j < n; j++) some[i].each[j] = from[j * item_step];
-        words bits = converted(part_of(some[i].vector, part), format, flush), magnitude = bits & MAGNITUDE;
-        least = least_words(least, magnitude - 1);
-        most = least_words(most, ~(magnitude & (words)(magnitude < INFINITE)));
-        some[i].vector = bits;
-      }
-      float *to = values + line * line_to + first * item_to;
-      if (item_to == 1) store(to, some[0].vector, n);
-      else store_turned(to, size, some[0].each, beside, n);
-    }
-  return extent_of(least, most);
-}
-
 /* Convert and pack a part of `count` rows or columns of `inner` operands each, in blocks of so many k; what is missing
  * in the last group is zero. */
 void kernel_pack(const uint32_t *source, int64_t step, int64_t k_step, int64_t count, int64_t inner, int64_t size,
-                 int64_t block, int32_t part, const struct format *format, int32_t flush, struct packed *packed) {
-  struct format f = *format, bf16 = *format;
-  bf16.fraction_width = 7;  /* the compiler's own constant: half of the time */
-  int64_t blocks = (inner + block - 1) / block;
-  for (int64_t first = 0; first < count; first += size)
-    for (int64_t k = 0; k < inner; k += block) {
-      const uint32_t *from = source + first * step + k * k_step;
-      int64_t some = least_of(size, count - first), length = least_of(block, inner - k);
-      float *to = packed->values + first * inner + k * size;
-      packed->extents[first / size * blocks + k / block] =
-        part == WHOLE && f.fraction_width == 7 && flush
-        ? pack_block(from, step, k_step, some, length, size, WHOLE, &bf16, 1, to)
-        : pack_block(from, step, k_step, some, length, size, part, &f, flush, to);
-    }
-}
+                 int64_t block, int32_t part, const struct format *format, int32_t flush, struct packed *packed);
 
 /* A number in all lanes, -0 and NaNs included. A loop over lanes would be two halves where a compiler prefers shorter
  * vectors than these, as for Intel's processors, and joining them in memory takes ten times as long as multiplying. */
@@ -254,8 +153,13 @@ static inline floats fused(floats sum, floats a, floats b) {
 }
 
 static inline floats flushed(floats x) {
+#if defined __AVX512F__
+  __mmask16 tiny = _mm512_testn_epi32_mask((__m512i)x, _mm512_set1_epi32(INFINITE));
+  return (floats)_mm512_mask_and_epi32((__m512i)x, tiny, (__m512i)x, _mm512_set1_epi32(~MAGNITUDE));
+#else
   words bits = (words)x, tiny = (bits & MAGNITUDE) < (1 << FRACTION_WIDTH);
   return (floats)(bits & ~(tiny & MAGNITUDE));
+#endif
 }
 
 /* To the nearest number with `dropped` bits less, ties to even, as a sum with a number of its sign and so much larger
@@ -524,27 +428,34 @@ static inline floats added(const struct arithmetic *how, floats total, floats su
   return sums;
 }
 
+/* As `converted`; a result in fp32 loses what is tiny only. */
+static inline words finished(words bits, const struct format *target, int flush) {
+  if (!is_fp32(target)) return converted(bits, target, flush);
+  words number = flush ? (words)flushed((floats)bits) : bits;
+  return chosen((bits & MAGNITUDE) > INFINITE, (words){ 0 } + CANONICAL_NAN, number);
+}
+
 /* One pass: multiply some bands of `a` with some panels of `b` into the result, of (m, n).
  *
  * later: it goes on where the pass before ended. clear: NaNs that are there become +0 first. target: the format to
- * which sums are converted then, or none. */
-void kernel_multiply(const struct arithmetic *how, const struct packed *a, const struct packed *b, int64_t m,
+ * which sums are converted then, or none. step: how far rows of the result are apart. */
+static void multiply(const struct arithmetic *how, const struct packed *a, const struct packed *b, int64_t m,
                      int64_t inner, int64_t n, int64_t rows, int64_t block, int64_t first_band, int64_t last_band,
-                     int64_t first_panel, int64_t last_panel, int32_t later, int32_t clear, float *result,
+                     int64_t first_panel, int64_t last_panel, int32_t later, int32_t clear, float *result, int64_t step,
                      const struct format *target) {
   int64_t blocks = (inner + block - 1) / block;
   float sums[BAND * PANEL] __attribute__((aligned(WIDTH)));
   for (int64_t at = 0; at < blocks; at++)
     for (int64_t panel = first_panel; panel < last_panel; panel++)
       for (int64_t band = first_band; band < last_band; band++) {
-        enum step step = choose(how, a->extents[band * blocks + at], b->extents[panel * blocks + at]);
+        enum step kind = choose(how, a->extents[band * blocks + at], b->extents[panel * blocks + at]);
         int64_t end = least_of((at + 1) * block, inner), used = least_of(PANEL, n - panel * PANEL);
         for (int64_t k = at * block; k < end; k += rows) {
-          tile(how, step, a->values + (band * inner + k) * BAND, b->values + (panel * inner + k) * PANEL,
+          tile(how, kind, a->values + (band * inner + k) * BAND, b->values + (panel * inner + k) * PANEL,
                least_of(rows, end - k), sums);
           for (int64_t i = 0; i < least_of(BAND, m - band * BAND); i++)
             for (int64_t j = 0; j < used; j += LANES) {
-              float *place = result + (band * BAND + i) * n + panel * PANEL + j;
+              float *place = result + (band * BAND + i) * step + panel * PANEL + j;
               floats sum = *(floats *)(sums + i * PANEL + j);
               if (later || k) {
                 floats total = (floats)load(place, used - j);
@@ -552,37 +463,17 @@ void kernel_multiply(const struct arithmetic *how, const struct packed *a, const
                 sum = added(how, total, sum);
               }
               words number = (words)sum;
-              if (target && k + rows >= inner) number = converted(number, target, how->flush);
+              if (target && k + rows >= inner) number = finished(number, target, how->flush);
               store(place, number, used - j);
             }
         }
       }
 }
 
-/* Small products, one after the other, each of (m, inner) times (inner, n), and the results converted to a format. The
- * parts of activations and weights are given for each pass. Gives 0, or 1 where there is no memory. */
-int32_t kernel_products(const struct arithmetic *how, const struct format *target, const struct stack *a,
-                        const struct stack *b, int64_t count, int64_t m, int64_t inner, int64_t n, int64_t rows,
-                        int64_t block, const int32_t (*parts)[2], int64_t passes, float *result) {
-  int64_t bands = (m + BAND - 1) / BAND, panels = (n + PANEL - 1) / PANEL, blocks = (inner + block - 1) / block;
-  int64_t values = (bands * BAND + panels * PANEL) * inner * sizeof(float);
-  int64_t size = values + (bands + panels) * blocks * sizeof(struct extent);
-  char *memory = aligned_alloc(WIDTH, (size + WIDTH - 1) / WIDTH * WIDTH);
-  if (!memory) return 1;
-  struct packed right = { (float *)memory, (struct extent *)(memory + values) };
-  struct packed left = { right.values + panels * PANEL * inner, right.extents + panels * blocks };
-  for (int64_t i = 0; i < count; i++, result += m * n)
-    for (int64_t pass = 0; pass < passes; pass++) {
-      int last = pass == passes - 1;
-      if (!i || a->product_step || passes > 1)
-        kernel_pack(a->words + i * a->product_step, a->step, a->k_step, m, inner, BAND, block, parts[pass][0],
-                    &how->operand, how->flush, &left);
-      if (!i || b->product_step || passes > 1)
-        kernel_pack(b->words + i * b->product_step, b->step, b->k_step, n, inner, PANEL, block, parts[pass][1],
-                    &how->operand, how->flush, &right);
-      kernel_multiply(how, &left, &right, m, inner, n, rows, block, 0, bands, 0, panels, pass > 0, pass && last, result,
-                      last ? target : 0);
-    }
-  free(memory);
-  return 0;
+void kernel_multiply(const struct arithmetic *how, const struct packed *a, const struct packed *b, int64_t m,
+                     int64_t inner, int64_t n, int64_t rows, int64_t block, int64_t first_band, int64_t last_band,
+                     int64_t first_panel, int64_t last_panel, int32_t later, int32_t clear, float *result,
+                     const struct format *target) {
+  multiply(how, a, b, m, inner, n, rows, block, first_band, last_band, first_panel, last_panel, later, clear, result, n,
+           target);
 }

@@ -1,4 +1,4 @@
-"""The functions of ``kernel.c`` and ``convolution.c``, and the number formats as it takes them."""
+"""The functions of ``kernel.c``, ``packing.c`` and ``products.c``, and the number formats as it takes them."""
 
 import ctypes
 from functools import lru_cache
@@ -126,7 +126,7 @@ class Kernel:
 def load_kernel() -> Kernel:
     """Load the kernel for this processor, from the cache or built now, which takes two seconds."""
     note = "compiling the engine model for this processor, once: a few seconds"
-    text = "".join(native.resource(__package__, name) for name in ("kernel.c", "convolution.c"))
+    text = "".join(native.resource(__package__, name) for name in ("kernel.c", "packing.c", "products.c"))
     return fetch_library(text, Kernel, _check, note=note)
 
 

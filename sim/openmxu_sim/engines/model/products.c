@@ -1,4 +1,39 @@
-/* Products whose operands lie anywhere, as those of convolutions do; compiled behind kernel.c.
+/* Products of operands that are packed a cache's worth at a time; compiled behind packing.c. */
+
+enum { TOGETHER = 8 };  /* panels that are packed, in a cache, before they are multiplied */
+
+/* Small products, one after the other, each of (m, inner) times (inner, n), and the results converted to a format. The
+ * parts of activations and weights are given for each pass. Gives 0, or 1 where there is no memory. */
+int32_t kernel_products(const struct arithmetic *how, const struct format *target, const struct stack *a,
+                        const struct stack *b, int64_t count, int64_t m, int64_t inner, int64_t n, int64_t rows,
+                        int64_t block, const int32_t (*parts)[2], int64_t passes, float *result) {
+  int64_t bands = (m + BAND - 1) / BAND, length = least_of(block, inner);
+  int64_t values = (bands * BAND + TOGETHER * PANEL) * length * sizeof(float);
+  int64_t size = values + (bands + TOGETHER) * sizeof(struct extent);
+  char *memory = aligned_alloc(WIDTH, (size + WIDTH - 1) / WIDTH * WIDTH);
+  if (!memory) return 1;
+  struct packed right = { (float *)memory, (struct extent *)(memory + values) };
+  struct packed left = { right.values + TOGETHER * PANEL * length, right.extents + TOGETHER };
+  for (int64_t i = 0; i < count; i++, result += m * n)
+    for (int64_t pass = 0; pass < passes; pass++)
+      for (int64_t k = 0; k < inner; k += block) {
+        int64_t some = least_of(block, inner - k);
+        int later = pass || k, last = pass == passes - 1;
+        kernel_pack(a->words + i * a->product_step + k * a->k_step, a->step, a->k_step, m, some, BAND, block,
+                    parts[pass][0], &how->operand, how->flush, &left);
+        for (int64_t first = 0; first < n; first += TOGETHER * PANEL) {
+          int64_t columns = least_of(TOGETHER * PANEL, n - first);
+          kernel_pack(b->words + i * b->product_step + first * b->step + k * b->k_step, b->step, b->k_step, columns, some,
+                      PANEL, block, parts[pass][1], &how->operand, how->flush, &right);
+          multiply(how, &left, &right, m, some, columns, rows, block, 0, bands, 0, (columns + PANEL - 1) / PANEL, later,
+                   pass && last && !k, result + first, n, last && k + block >= inner ? target : 0);
+        }
+      }
+  free(memory);
+  return 0;
+}
+
+/* Products whose operands lie anywhere, as those of convolutions do.
  *
  * An operand is at values[at[i] + k_at[k]] for row or column i, and so is a result. Patches of images are packed from
  * the images: each part is as large as a cache, and nothing is copied before. */
@@ -13,8 +48,12 @@ struct places {
 void kernel_convert(const uint32_t *source, int64_t count, int32_t part, const struct format *format, int32_t flush,
                     float *to) {
   struct format f = *format;
-  for (int64_t i = 0; i < count; i += LANES)
-    store(to + i, converted(part_of(load(source + i, count - i), part), &f, flush), count - i);
+  if (part == WHOLE && is_bf16(format) && flush)
+    for (int64_t i = 0; i < count; i += LANES)
+      store(to + i, converted_to_bf16(load(source + i, count - i)), count - i);
+  else
+    for (int64_t i = 0; i < count; i += LANES)
+      store(to + i, converted(part_of(load(source + i, count - i), part), &f, flush), count - i);
 }
 
 static inline int is_run(const int64_t *at, int64_t n) { return at[n - 1] - at[0] == n - 1; }
@@ -38,7 +77,7 @@ static inline words load_at(const float *from, const int64_t *at, int64_t n) {
 /* One group's part of one block, as pack_block. */
 static struct extent pack_places(const float *from, const int64_t *at, const int64_t *k_at, int64_t count,
                                  int64_t length, int64_t size, int along_k, float *values) {
-  words least = (words){ 0 } + (INFINITE - 1), most = ~(words){ 0 };
+  struct limits limits = { ~(words){ 0 }, { 0 } };
   if (count < size) memset(values, 0, length * size * sizeof *values);
   const int64_t *line_at = along_k ? at : k_at, *item_at = along_k ? k_at : at;
   int64_t lines = along_k ? count : length, items = along_k ? length : count, together = along_k ? LANES : 1;
@@ -48,14 +87,12 @@ static struct extent pack_places(const float *from, const int64_t *at, const int
       words some[LANES];
       for (int64_t i = 0; i < beside; i++) {
         some[i] = load_at(from + line_at[line + i], item_at + first, n);
-        words magnitude = some[i] & MAGNITUDE;
-        least = least_words(least, magnitude - 1);
-        most = least_words(most, ~(magnitude & (words)(magnitude < INFINITE)));
+        include(&limits, some[i] & MAGNITUDE);
       }
       if (along_k) store_turned(values + first * size + line, size, (const uint32_t *)some, beside, n);
       else store(values + line * size + first, some[0], n);
     }
-  return extent_of(least, most);
+  return extent_of(&limits, values, length * size);
 }
 
 /* A block of so many rows or columns, in groups of `size`. */
@@ -79,8 +116,6 @@ static void place_row(const float *row, const int64_t *at, int64_t count, int ad
     else for (int64_t i = j; i < j + n; i++) to[at[i]] = row[i];
   }
 }
-
-enum { TOGETHER = 8 };  /* panels that are packed before they are multiplied */
 
 /* Products of some groups: from the first one to one before the last one, and so of rows and columns; steps: how far
  * groups of both sides and of results are apart. values: of both sides, for each pass. The results are put at
