@@ -89,35 +89,44 @@ static inline void store_turned(float *to, int64_t step, const uint32_t *lines, 
 #endif
 }
 
+/* A part of some numbers as operands; plain: in bf16, tiny ones as zeros. */
+static inline words operands(words bits, enum part part, const struct format *format, int flush, int plain,
+                             struct limits *limits) {
+  bits = plain ? converted_to_bf16(bits) : converted(part_of(bits, part), format, flush);
+  include(limits, bits & MAGNITUDE);
+  return bits;
+}
+
 /* One group's part of one block: `count` rows or columns, `step` words apart, and `length` k, `k_step` apart. */
 static inline __attribute__((always_inline)) struct extent pack_block(
   const uint32_t *source, int64_t step, int64_t k_step, int64_t count, int64_t length, int64_t size, enum part part,
   const struct format *format, int flush, int plain, float *values) {
   struct limits limits = { ~(words){ 0 }, { 0 } };
   if (count < size) memset(values, 0, length * size * sizeof *values);
-  /* Along what is contiguous in memory; several lines together where the other direction is that of `values`. */
-  int along_k = step != 1;
-  int64_t lines = along_k ? count : length, line_step = along_k ? step : k_step, line_to = along_k ? 1 : size;
-  int64_t items = along_k ? length : count, item_step = along_k ? k_step : step, item_to = along_k ? size : 1;
-  int64_t together = along_k ? LANES : 1;
-  for (int64_t line = 0; line < lines; line += together)
-    for (int64_t first = 0; first < items; first += LANES) {
-      int64_t n = least_of(LANES, items - first), beside = least_of(together, lines - line);
-      union { words vector; uint32_t each[LANES]; } some[LANES];
-      for (int64_t i = 0; i < beside; i++) {
-        const uint32_t *from = source + (line + i) * line_step + first * item_step;
-        __builtin_prefetch(from + 16 * line_step);
-        some[i].vector = (words){ 0 };
-        if (item_step == 1) some[i].vector = load(from, n);
-        else for (int64_t j = 0; j < n; j++) some[i].each[j] = from[j * item_step];
-        words bits = plain ? converted_to_bf16(some[i].vector) : converted(part_of(some[i].vector, part), format, flush);
-        include(&limits, bits & MAGNITUDE);
-        some[i].vector = bits;
+  /* Along what is contiguous in memory. */
+  if (step == 1)
+    for (int64_t first = 0; first < count; first += LANES)
+      for (int64_t k = 0; k < length; k++) {
+        int64_t n = least_of(LANES, count - first);
+        const uint32_t *from = source + k * k_step + first;
+        __builtin_prefetch(from + 16 * k_step);
+        store(values + k * size + first, operands(load(from, n), part, format, flush, plain, &limits), n);
       }
-      float *to = values + line * line_to + first * item_to;
-      if (item_to == 1) store(to, some[0].vector, n);
-      else store_turned(to, size, some[0].each, beside, n);
-    }
+  else
+    for (int64_t line = 0; line < count; line += LANES)
+      for (int64_t k = 0; k < length; k += LANES) {
+        int64_t n = least_of(LANES, length - k), lines = least_of(LANES, count - line);
+        union { words vector; uint32_t each[LANES]; } some[LANES];
+        for (int64_t i = 0; i < lines; i++) {
+          const uint32_t *from = source + (line + i) * step + k * k_step;
+          __builtin_prefetch(from + 16 * step);
+          some[i].vector = (words){ 0 };
+          if (k_step == 1) some[i].vector = load(from, n);
+          else for (int64_t j = 0; j < n; j++) some[i].each[j] = from[j * k_step];
+          some[i].vector = operands(some[i].vector, part, format, flush, plain, &limits);
+        }
+        store_turned(values + k * size + line, size, some[0].each, lines, n);
+      }
   return extent_of(&limits, values, length * size);
 }
 

@@ -79,19 +79,25 @@ static struct extent pack_places(const float *from, const int64_t *at, const int
                                  int64_t length, int64_t size, int along_k, float *values) {
   struct limits limits = { ~(words){ 0 }, { 0 } };
   if (count < size) memset(values, 0, length * size * sizeof *values);
-  const int64_t *line_at = along_k ? at : k_at, *item_at = along_k ? k_at : at;
-  int64_t lines = along_k ? count : length, items = along_k ? length : count, together = along_k ? LANES : 1;
-  for (int64_t line = 0; line < lines; line += together)
-    for (int64_t first = 0; first < items; first += LANES) {
-      int64_t n = least_of(LANES, items - first), beside = least_of(together, lines - line);
-      words some[LANES];
-      for (int64_t i = 0; i < beside; i++) {
-        some[i] = load_at(from + line_at[line + i], item_at + first, n);
-        include(&limits, some[i] & MAGNITUDE);
+  if (along_k)
+    for (int64_t line = 0; line < count; line += LANES)
+      for (int64_t k = 0; k < length; k += LANES) {
+        int64_t n = least_of(LANES, length - k), lines = least_of(LANES, count - line);
+        words some[LANES];
+        for (int64_t i = 0; i < lines; i++) {
+          some[i] = load_at(from + at[line + i], k_at + k, n);
+          include(&limits, some[i] & MAGNITUDE);
+        }
+        store_turned(values + k * size + line, size, (const uint32_t *)some, lines, n);
       }
-      if (along_k) store_turned(values + first * size + line, size, (const uint32_t *)some, beside, n);
-      else store(values + line * size + first, some[0], n);
-    }
+  else
+    for (int64_t first = 0; first < count; first += LANES)
+      for (int64_t k = 0; k < length; k++) {
+        int64_t n = least_of(LANES, count - first);
+        words some = load_at(from + k_at[k], at + first, n);
+        include(&limits, some & MAGNITUDE);
+        store(values + k * size + first, some, n);
+      }
   return extent_of(&limits, values, length * size);
 }
 
