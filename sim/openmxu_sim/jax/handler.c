@@ -1,4 +1,4 @@
-/* What XLA calls for small products: it stands behind the text of xla/ffi/api/c_api.h and that of kernel.c.
+/* What XLA calls for small products: it stands behind the text of xla/ffi/api/c_api.h and that of the kernel.
  *
  * Operands are (..., m, inner) and (..., inner, n) in fp32 with equal leading dimensions, of which a product each. All
  * else comes as attributes of plain numbers, so that a compiled program can be kept and used by another process. */

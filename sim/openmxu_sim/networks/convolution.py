@@ -108,7 +108,7 @@ class Convolution:
         return _sums(_steps(len(values), values[0].size), _steps(length)), _steps(channels, length), step
 
     def _patches(self, image: Floats, places: Sequence[int]) -> tuple[Offsets, Offsets, int]:
-        """Return offsets in (N, C, *image): of places of all images, of each tap of a group's channels, and of groups."""
+        """Return offsets in (N, C, *image): of places of all images, of all taps of a group's channels, of groups."""
         pixels = [stride // image.itemsize for stride in image.strides[2:]]
         size, channels = image[0, 0].size, image.shape[1] // self.groups
         of_places = (_steps(*sizes) for sizes in zip(places, np.multiply(pixels, self.stride), strict=True))

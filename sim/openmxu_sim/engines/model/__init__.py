@@ -30,7 +30,6 @@ import ctypes
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -38,35 +37,26 @@ import numpy.typing as npt
 
 from openmxu.runtime import machine
 from openmxu.spec.passes import PASSES, Part
-from openmxu_sim.engines.model.kernel import (
-    Arithmetic,
-    FormatLimits,
-    Kernel,
-    Packed,
-    Stack,
-    arithmetic,
-    limits,
-    load_kernel,
-)
+from openmxu_sim.engines.model.kernel import Arithmetic, FormatLimits, Kernel, Stack, arithmetic, limits, load_kernel
 from openmxu_sim.golden.arithmetic import check_subnormals
 from openmxu_sim.golden.environment import ieee_arithmetic
 from openmxu_sim.golden.formats import DTYPES, Bits, find_format
 from openmxu_sim.golden.matrix import check_count, check_operands, check_precision, check_terms
-from openmxu_sim.operands.aliases import Progress, share_of
+from openmxu_sim.operands.aliases import Progress
 
 __all__ = ["PlainSetup", "Setup", "is_small", "matmul", "plain_setup", "products"]
 
 _DEPTH = 128
 """Steps of k in a packed block, or one tile if that is longer: their extents are known, and a panel fits the cache."""
 
-_ROWS, _COLUMNS = 252, 512
+_ROWS, _COLUMNS = 516, 512
 """Most rows and columns of the result in one call: milliseconds, so that Ctrl-C is heard. Bands have 6 or 12 rows."""
+
+_FEWEST, _SUMS = 48, 1 << 18
+"""Fewest rows of a call that many columns share, and the number of sums that it has otherwise: a cache holds them."""
 
 _TASK = 1 << 26
 """Multiply-adds of small products that one call on one thread computes: milliseconds, too."""
-
-_ALIGNMENT = 64
-"""Bytes of the longest vector."""
 
 
 def matmul(a: npt.ArrayLike, b: npt.ArrayLike, **options: Any) -> npt.NDArray[Any]:
@@ -89,12 +79,7 @@ def products(
     if 0 in (count, m, inner, n):
         return np.zeros((count, m, n), DTYPES.get(result, np.float32))
     sums = np.empty((count, m, n), np.float32)
-    if is_small(m * inner * n, options.get("precision", "default")):
-        _multiply_small(setup, _in_words(a), _in_words(b), sums, progress)
-    else:
-        for number in range(count):
-            job = _Job.of(setup, _in_words(a[number]), _in_words(b[number].T), sums[number])
-            job.run(share_of(progress, number, count))
+    _multiply(setup, _in_words(a), _in_words(b), sums, progress)
     return sums.astype(DTYPES.get(result, np.float32), copy=False)
 
 
@@ -189,130 +174,55 @@ def _in_words(bits: Bits) -> Bits:
     return bits if fits else bits.copy()
 
 
-def _multiply_small(setup: Setup, a: Bits, b: Bits, sums: npt.NDArray[np.float32], progress: Progress | None) -> None:
+def _multiply(setup: Setup, a: Bits, b: Bits, sums: npt.NDArray[np.float32], progress: Progress | None) -> None:
     """Compute products of (P, M, K) and (P, K, N), some milliseconds of them in each call."""
     (count, m, inner), n = a.shape, b.shape[2]
-    steps = [[stride // bits.itemsize for stride in bits.strides] for bits in (a, b.swapaxes(1, 2))]
     parts = (ctypes.c_int32 * 2 * len(setup.passes))(*((ctypes.c_int32 * 2)(*pair) for pair in setup.passes))
+    a_step, m_step, *of_a = (stride // a.itemsize for stride in a.strides)
+    b_step, *of_b, n_step = (stride // b.itemsize for stride in b.strides)
 
-    def multiply(first: int, last: int) -> None:
-        left, right = (
-            Stack(bits.ctypes.data + first * bits.strides[0], *step) for bits, step in zip((a, b), steps, strict=True)
-        )
-        failed = setup.kernel.products(
+    def multiply(products: tuple[int, int], rows: tuple[int, int], columns: tuple[int, int]) -> None:
+        (first, last), (top, bottom), (start, end) = products, rows, columns
+        failed = setup.kernel.part(
             ctypes.byref(setup.how),
             ctypes.byref(setup.target),
-            ctypes.byref(left),
-            ctypes.byref(right),
+            ctypes.byref(Stack(a.ctypes.data + (first * a_step + top * m_step) * a.itemsize, a_step, m_step, *of_a)),
+            ctypes.byref(Stack(b.ctypes.data + (first * b_step + start * n_step) * b.itemsize, b_step, n_step, *of_b)),
             last - first,
-            m,
+            bottom - top,
             inner,
-            n,
+            end - start,
             setup.rows,
             setup.block,
             parts,
             len(parts),
-            sums.ctypes.data + first * sums.strides[0],
+            sums.ctypes.data + ((first * m + top) * n + start) * sums.itemsize,
+            n,
         )
         if failed:
             raise MemoryError("not enough memory for the operands of a product")
 
     batch = max(1, _TASK // (m * inner * n * len(parts)))
-    tasks: list[tuple[Any, ...]] = [(first, min(first + batch, count)) for first in range(0, count, batch)]
-    for (_, last), _ in zip(tasks, setup.map(multiply, tasks), strict=True):
-        if progress is not None:
-            progress(last * m, count * m)
+    small = m * inner * n * len(parts) <= _TASK
+    spans = [spans_of(m, 1, m), spans_of(n, 1, n)] if small else parts_of((m, n), (1, 1), setup.threads)
+    tasks: list[tuple[Any, ...]] = list(itertools.product(spans_of(count, 1, batch), *spans))
+    for ((_, last), (_, bottom), (_, end)), _ in zip(tasks, setup.map(multiply, tasks), strict=True):
+        if progress is not None and end == n:
+            progress((last - 1) * m + bottom, count * m)
 
 
-@dataclass(frozen=True)
-class _Job:
-    """A large product, with its operands packed."""
-
-    setup: Setup
-    """The kernel, the formats and the passes."""
-    passes: list[tuple["_Operands", "_Operands"]]
-    """Packed activations and weights of each pass."""
-    inner: int
-    """The inner dimension."""
-    sums: npt.NDArray[np.float32]
-    """(M, N): the result."""
-
-    @classmethod
-    def of(cls, setup: Setup, a: Bits, b: Bits, sums: npt.NDArray[np.float32]) -> "_Job":
-        """Convert and pack each part of the (M, K) and (N, K) matrices once."""
-        sides = (a, setup.kernel.band), (b, setup.kernel.panel)
-        wanted = list({(side, parts[side]): None for parts in setup.passes for side in (0, 1)})
-        packs: dict[tuple[int, Part], _Operands] = {}
-
-        def pack(side: int, part: Part) -> None:
-            bits, size = sides[side]
-            packs[side, part] = _pack(setup, bits, part, size)
-
-        for _ in setup.map(pack, wanted):
-            pass
-        return cls(setup, [(packs[0, a_part], packs[1, b_part]) for a_part, b_part in setup.passes], a.shape[1], sums)
-
-    def run(self, progress: Progress | None) -> None:
-        """Multiply, one part of the result after the other."""
-        spans = []
-        for length, size, most in zip(
-            self.sums.shape, (self.setup.kernel.band, self.setup.kernel.panel), (_ROWS, _COLUMNS), strict=True
-        ):
-            count, step = -(-length // size), most // size
-            spans.append([(first, min(first + step, count)) for first in range(0, count, step)])
-        tasks: list[tuple[Any, ...]] = list(itertools.product(*spans))
-        m, last_span = len(self.sums), spans[1][-1]
-        for ((_, band), panels), _ in zip(tasks, self.setup.map(self._multiply, tasks), strict=True):
-            if progress is not None and panels == last_span:
-                progress(min(band * self.setup.kernel.band, m), m)
-
-    def _multiply(self, bands: tuple[int, int], panels: tuple[int, int]) -> None:
-        """Compute all passes of a part of the result, from the first band and panel to one past the last."""
-        m, n = self.sums.shape
-        for number, (a, b) in enumerate(self.passes):
-            later, last = number > 0, number == len(self.passes) - 1
-            self.setup.kernel.multiply(
-                ctypes.byref(self.setup.how),
-                ctypes.byref(a.address),
-                ctypes.byref(b.address),
-                m,
-                self.inner,
-                n,
-                self.setup.rows,
-                self.setup.block,
-                *bands,
-                *panels,
-                later,
-                later and last,
-                self.sums.ctypes.data,
-                ctypes.byref(self.setup.target) if last else None,
-            )
+def parts_of(sizes: tuple[int, int], units: tuple[int, int], threads: int) -> list[list[tuple[int, int]]]:
+    """Return rows and columns of each call, from the first to one past the last: whole units, some for each thread."""
+    (m, n), (row_unit, column_unit) = sizes, units
+    columns = max(column_unit, _COLUMNS, min(_SUMS // m, 4 * _COLUMNS))
+    rows = min(_ROWS, max(_FEWEST, _SUMS // columns))
+    while threads > 1 and -(-m // rows) * -(-n // columns) < 4 * threads and max(rows, columns) > 2 * _FEWEST:
+        rows, columns = (rows // 2, columns) if min(m, rows) > min(n, columns) else (rows, columns // 2)
+    return [spans_of(m, row_unit, rows), spans_of(n, column_unit, columns)]
 
 
-class _Operands(NamedTuple):
-    """Packed operands, and the arrays that hold them."""
-
-    address: Packed
-    kept: tuple[npt.NDArray[Any], ...]
-
-
-def _pack(setup: Setup, bits: Bits, part: Part, size: int) -> _Operands:
-    """Convert a part of (rows or columns, inner) patterns of fp32 to operands, ``size`` rows or columns together."""
-    count, inner = bits.shape
-    groups, blocks = -(-count // size), -(-inner // setup.block)
-    values = np.empty(groups * size * inner + _ALIGNMENT // 4, np.float32)
-    extents = np.empty(groups * blocks, np.int64)
-    packed = Packed(values.ctypes.data + -values.ctypes.data % _ALIGNMENT, extents.ctypes.data)
-    setup.kernel.pack(
-        bits.ctypes.data,
-        *(stride // bits.itemsize for stride in bits.strides),
-        count,
-        inner,
-        size,
-        setup.block,
-        part,
-        ctypes.byref(setup.how.operand),
-        setup.how.flush,
-        ctypes.byref(packed),
-    )
-    return _Operands(packed, (values, extents))
+def spans_of(size: int, unit: int, most: int) -> list[tuple[int, int]]:
+    """Return the first, and one past the last, of equal parts of whole units."""
+    count = -(-size // max(unit, most))
+    step = -(-size // (count * unit)) * unit
+    return [(first, min(first + step, size)) for first in range(0, size, step)]

@@ -6,30 +6,24 @@ Patches of images are packed from the images themselves, a cache's worth at a ti
 
 import ctypes
 import itertools
-from collections.abc import Sequence
+import math
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from openmxu_sim.engines.model import Setup
+from openmxu_sim.engines.model import Setup, parts_of, spans_of
 from openmxu_sim.engines.model.kernel import Places
 from openmxu_sim.golden.environment import ieee_arithmetic
 from openmxu_sim.operands.aliases import Floats
 
 Offsets = npt.NDArray[np.int64]
 
-_ROWS, _COLUMNS = 516, 512
-"""Most rows and columns of one call. Rows are a multiple of a band's."""
-
 _TASK = 1 << 26
 """Multiply-adds of small groups that one call computes."""
 
 _Numbers = ctypes.c_int64 * 3
-
-_FEWEST, _SUMS = 48, 1 << 18
-"""Fewest rows of a call that many columns must share, and the number of sums that it has otherwise."""
 
 
 @dataclass(frozen=True)
@@ -62,9 +56,7 @@ def placed_products(
     setup = Setup.of(inner, **options)
     if 0 in (out.array.size, inner):
         return
-    converted = [
-        (_converted(setup, a.array, one), _converted(setup, b.array, other)) for one, other in setup.passes
-    ]
+    converted = [(_converted(setup, a.array, one), _converted(setup, b.array, other)) for one, other in setup.passes]
     sides = [Places(side.at.ctypes.data, side.k_at.ctypes.data, side.along_k) for side in (a, b)]
     addresses = [(one.ctypes.data, other.ctypes.data) for one, other in converted]
     steps = _Numbers(a.step, b.step, out.step)
@@ -87,9 +79,10 @@ def placed_products(
         if failed:
             raise MemoryError("not enough memory for the operands of a product")
 
-    m, n = len(a.at), len(b.at)
-    together = _TASK // (m * n * inner * len(addresses))
-    spans = _spans(groups, 1, min(together, -(-groups // setup.threads))), *_parts((m, n), units, -(-setup.threads // groups))
+    sizes = len(a.at), len(b.at)
+    together = _TASK // (math.prod(sizes) * inner * len(addresses))
+    threads = -(-setup.threads // groups)
+    spans = spans_of(groups, 1, min(together, -(-groups // setup.threads))), *parts_of(sizes, units, threads)
     for _ in setup.map(multiply, list(itertools.product(*spans))):
         pass
 
@@ -98,27 +91,6 @@ def _converted(setup: Setup, array: Floats, part: int) -> Floats:
     """Return a part of operands in the unit's format."""
     result = np.empty(array.size, np.float32)
     setup.kernel.convert(
-        array.ctypes.data,
-        array.size,
-        part,
-        ctypes.byref(setup.how.operand),
-        setup.how.flush,
-        result.ctypes.data,
+        array.ctypes.data, array.size, part, ctypes.byref(setup.how.operand), setup.how.flush, result.ctypes.data
     )
     return result
-
-
-def _parts(sizes: Sequence[int], units: tuple[int, int], fewest: int) -> list[list[tuple[int, int]]]:
-    """Return rows and columns of each call, from the first to one past the last: whole units, a few calls at least."""
-    (m, n), (row_unit, column_unit) = sizes, units
-    columns = max(column_unit, _COLUMNS, min(_SUMS // m, 4 * _COLUMNS))
-    rows = min(_ROWS, max(_FEWEST, _SUMS // columns))
-    while fewest > -(-m // rows) * -(-n // columns) and max(rows, columns) > 2 * _FEWEST:
-        rows, columns = (rows // 2, columns) if m > n else (rows, columns // 2)
-    return [_spans(m, row_unit, rows), _spans(n, column_unit, columns)]
-
-
-def _spans(size: int, unit: int, most: int) -> list[tuple[int, int]]:
-    count = -(-size // max(unit, most))
-    step = -(-size // (count * unit)) * unit
-    return [(first, min(first + step, size)) for first in range(0, size, step)]

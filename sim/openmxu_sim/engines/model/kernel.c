@@ -469,11 +469,3 @@ static void multiply(const struct arithmetic *how, const struct packed *a, const
         }
       }
 }
-
-void kernel_multiply(const struct arithmetic *how, const struct packed *a, const struct packed *b, int64_t m,
-                     int64_t inner, int64_t n, int64_t rows, int64_t block, int64_t first_band, int64_t last_band,
-                     int64_t first_panel, int64_t last_panel, int32_t later, int32_t clear, float *result,
-                     const struct format *target) {
-  multiply(how, a, b, m, inner, n, rows, block, first_band, last_band, first_panel, last_panel, later, clear, result, n,
-           target);
-}

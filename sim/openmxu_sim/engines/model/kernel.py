@@ -40,12 +40,6 @@ class Arithmetic(ctypes.Structure):
     _fields_ = [("operand", FormatLimits), ("sum", FormatLimits), ("flush", _int32), ("terms", _int32)]
 
 
-class Packed(ctypes.Structure):
-    """``struct packed``."""
-
-    _fields_ = [("values", _pointer), ("extents", _pointer)]
-
-
 class Stack(ctypes.Structure):
     """``struct stack``."""
 
@@ -103,31 +97,31 @@ class Kernel:
             function = getattr(functions, f"kernel_{name}")
             function.argtypes, function.restype = [], _int64
             setattr(self, name, function())
-        self.pack = functions.kernel_pack
-        self.pack.argtypes = [_pointer, *[_int64] * 6, _int32, _pointer, _int32, _pointer]
-        self.multiply = functions.kernel_multiply
-        self.multiply.argtypes = [*[_pointer] * 3, *[_int64] * 9, _int32, _int32, _pointer, _pointer]
-        self.products = functions.kernel_products
-        self.products.argtypes = [*[_pointer] * 4, *[_int64] * 6, _pointer, _int64, _pointer]
-        self.products.restype = _int32
+        self.part = functions.kernel_part
+        self.part.argtypes = [*[_pointer] * 4, *[_int64] * 6, _pointer, _int64, _pointer, _int64]
+        self.part.restype = _int32
         self.convert = functions.kernel_convert
         self.convert.argtypes = [_pointer, _int64, _int32, _pointer, _int32, _pointer]
         self.places = functions.kernel_places
-        self.places.argtypes = [*[_pointer] * 5, _int64, *[_pointer] * 4, *[_int64] * 3, *[_pointer] * 2, _int32, _pointer]
+        numbers = [*[_pointer] * 4, *[_int64] * 3, *[_pointer] * 2, _int32, _pointer]
+        self.places.argtypes = [*[_pointer] * 5, _int64, *numbers]
         self.places.restype = _int32
-        for function in (self.pack, self.multiply, self.convert):
-            function.restype = None
+        self.convert.restype = None
 
     band: int
     panel: int
+
+
+def kernel_source() -> str:
+    """Return the text of the library."""
+    return "".join(native.resource(__package__, name) for name in ("kernel.c", "packing.c", "products.c"))
 
 
 @lru_cache(maxsize=1)
 def load_kernel() -> Kernel:
     """Load the kernel for this processor, from the cache or built now, which takes two seconds."""
     note = "compiling the engine model for this processor, once: a few seconds"
-    text = "".join(native.resource(__package__, name) for name in ("kernel.c", "packing.c", "products.c"))
-    return fetch_library(text, Kernel, _check, note=note)
+    return fetch_library(kernel_source(), Kernel, _check, note=note)
 
 
 def _check(library: bytes) -> bool:

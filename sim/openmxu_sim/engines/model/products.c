@@ -2,11 +2,12 @@
 
 enum { TOGETHER = 8 };  /* panels that are packed, in a cache, before they are multiplied */
 
-/* Small products, one after the other, each of (m, inner) times (inner, n), and the results converted to a format. The
- * parts of activations and weights are given for each pass. Gives 0, or 1 where there is no memory. */
-int32_t kernel_products(const struct arithmetic *how, const struct format *target, const struct stack *a,
+/* Products, one after the other, each of (m, inner) times (inner, n), and the results converted to a format. The parts of
+ * activations and weights are given for each pass; step: how far rows of the results are apart. Gives 0, or 1 where there
+ * is no memory. */
+int32_t kernel_part(const struct arithmetic *how, const struct format *target, const struct stack *a,
                         const struct stack *b, int64_t count, int64_t m, int64_t inner, int64_t n, int64_t rows,
-                        int64_t block, const int32_t (*parts)[2], int64_t passes, float *result) {
+                        int64_t block, const int32_t (*parts)[2], int64_t passes, float *result, int64_t step) {
   int64_t bands = (m + BAND - 1) / BAND, length = least_of(block, inner);
   int64_t values = (bands * BAND + TOGETHER * PANEL) * length * sizeof(float);
   int64_t size = values + (bands + TOGETHER) * sizeof(struct extent);
@@ -14,7 +15,7 @@ int32_t kernel_products(const struct arithmetic *how, const struct format *targe
   if (!memory) return 1;
   struct packed right = { (float *)memory, (struct extent *)(memory + values) };
   struct packed left = { right.values + TOGETHER * PANEL * length, right.extents + TOGETHER };
-  for (int64_t i = 0; i < count; i++, result += m * n)
+  for (int64_t i = 0; i < count; i++, result += m * step)
     for (int64_t pass = 0; pass < passes; pass++)
       for (int64_t k = 0; k < inner; k += block) {
         int64_t some = least_of(block, inner - k);
@@ -26,11 +27,17 @@ int32_t kernel_products(const struct arithmetic *how, const struct format *targe
           kernel_pack(b->words + i * b->product_step + first * b->step + k * b->k_step, b->step, b->k_step, columns, some,
                       PANEL, block, parts[pass][1], &how->operand, how->flush, &right);
           multiply(how, &left, &right, m, some, columns, rows, block, 0, bands, 0, (columns + PANEL - 1) / PANEL, later,
-                   pass && last && !k, result + first, n, last && k + block >= inner ? target : 0);
+                   pass && last && !k, result + first, step, last && k + block >= inner ? target : 0);
         }
       }
   free(memory);
   return 0;
+}
+
+int32_t kernel_products(const struct arithmetic *how, const struct format *target, const struct stack *a,
+                        const struct stack *b, int64_t count, int64_t m, int64_t inner, int64_t n, int64_t rows,
+                        int64_t block, const int32_t (*parts)[2], int64_t passes, float *result) {
+  return kernel_part(how, target, a, b, count, m, inner, n, rows, block, parts, passes, result, n);
 }
 
 /* Products whose operands lie anywhere, as those of convolutions do.
@@ -150,8 +157,8 @@ int32_t kernel_places(const struct arithmetic *how, const struct format *target,
           int64_t first = columns[0] + panel * PANEL, count = least_of(TOGETHER, panels - panel);
           pack_groups(values[pass][1] + group * steps[1], b, first, least_of(columns[1], first + count * PANEL), k, some,
                       PANEL, &right);
-          kernel_multiply(how, &left, &right, m, some, n, tile_rows, block, 0, bands, 0, count, pass || k,
-                          pass && last && !k, sums + panel * PANEL, last && k + block >= inner ? target : 0);
+          multiply(how, &left, &right, m, some, n, tile_rows, block, 0, bands, 0, count, pass || k, pass && last && !k,
+                   sums + panel * PANEL, n, last && k + block >= inner ? target : 0);
         }
       }
     for (int64_t i = 0; i < m; i++)
