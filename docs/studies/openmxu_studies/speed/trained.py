@@ -38,9 +38,7 @@ def _resnet18() -> Example:
     for width in (64, 128, 256, 512):
         for _ in range(2):
             stride = 1 if width in (64, last) else 2
-            block = nn.Sequential(
-                _convolution(last, width, 3, stride, act=nn.ReLU()), _convolution(width, width, 3)
-            )
+            block = nn.Sequential(_convolution(last, width, 3, stride, act=nn.ReLU()), _convolution(width, width, 3))
             beside = None if last == width else _convolution(last, width, 1, stride)
             layers += [nn.Sequential(_Sum(block, beside), nn.ReLU())]
             last = width
@@ -67,7 +65,7 @@ _MOBILE = (
     *((5, 120, 48, True, True, 1), (5, 144, 48, True, True, 1)),
     *((5, 288, 96, True, True, 2), (5, 576, 96, True, True, 1), (5, 576, 96, True, True, 1)),
 )
-"""Blocks: kernel, inner and outer channels, whether channels are weighted, whether the activation is hard swish, stride."""
+"""Blocks: kernel, inner and outer channels, whether channels are weighted, whether hard swish is used, stride."""
 
 
 def _mobilenet() -> Example:
