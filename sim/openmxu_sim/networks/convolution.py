@@ -103,17 +103,17 @@ class Convolution:
 
     def _plainly(self, values: Floats) -> tuple[Offsets, Offsets, int]:
         """Return offsets in (N, C, *places): of places of all images, of a group's channels, and of groups."""
-        length = values[0, 0].size
-        channels, step = values.shape[1] // self.groups, values.shape[1] // self.groups * length
-        return _sums(_steps(len(values), values[0].size), _steps(length)), _steps(channels, length), step
+        length, channels = math.prod(values.shape[2:]), values.shape[1] // self.groups
+        at = _sums(_steps(len(values), values.shape[1] * length), _steps(length))
+        return at, _steps(channels, length), channels * length
 
     def _patches(self, image: Floats, places: Sequence[int]) -> tuple[Offsets, Offsets, int]:
         """Return offsets in (N, C, *image): of places of all images, of all taps of a group's channels, of groups."""
         pixels = [stride // image.itemsize for stride in image.strides[2:]]
-        size, channels = image[0, 0].size, image.shape[1] // self.groups
+        size, channels = math.prod(image.shape[2:]), image.shape[1] // self.groups
         of_places = (_steps(*sizes) for sizes in zip(places, np.multiply(pixels, self.stride), strict=True))
         of_taps = (_steps(*sizes) for sizes in zip(self.kernel, np.multiply(pixels, self.dilation), strict=True))
-        at = _sums(_steps(len(image), image[0].size), *of_places)
+        at = _sums(_steps(len(image), image.shape[1] * size), *of_places)
         return at, _sums(_steps(channels, size), *of_taps), channels * size
 
     def _padded(self, image: Floats) -> Floats:

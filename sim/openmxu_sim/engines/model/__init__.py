@@ -1,8 +1,9 @@
 """Engine ``model``: the bits of the hardware without its clock, about as fast as a float32 product.
 
-Operands are converted once, and packed as ``kernel.c`` reads them. For a band of rows and a panel of columns it then
-adds products to sums in the order of the contract: as many sums as the processor has registers for, each by itself.
-For each block of them it takes the fastest step that is certain to have the right bits.
+Operands are converted and packed as ``kernel.c`` reads them, some k at a time, as much as a cache holds. For a band of
+rows and a panel of columns it then adds products to sums in the order of the contract: as many sums as the processor
+has registers for, each by itself. For each block of them it takes the fastest step that is certain to have the right
+bits.
 
 =============  ====================================================================================================
 ``FUSED``      One fused multiply-add of the host. A product of operands of at most 12 significant bits is exact in
@@ -30,6 +31,7 @@ import ctypes
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -127,31 +129,15 @@ class Setup(NamedTuple):
 
     @classmethod
     def of(
-        cls,
-        inner: int,
-        *,
-        rows: int,
-        precision: str = "default",
-        subnormals: str = "flush",
-        operand: str = "bf16",
-        accumulate: str = "fp32",
-        result: str = "fp32",
-        terms: int = 1,
-        threads: int | None = None,
-        kernel: Kernel | None = None,
+        cls, inner: int, *, rows: int, threads: int | None = None, kernel: Kernel | None = None, **formats: Any
     ) -> "Setup":
-        """Check the parameters of products over so many k, and load the kernel."""
-        rows = check_count(rows, "rows")
-        check_precision(precision, operand, accumulate)
-        how = arithmetic(
-            find_format(operand, "operand"),
-            find_format(accumulate, "accumulate"),
-            flush=check_subnormals(subnormals),
-            terms=check_terms(terms, rows, subnormals),
-        )
-        target = limits(find_format(result, "result"))
+        """Check the parameters of products over so many k, and load the kernel.
+
+        ``formats`` are ``precision``, ``subnormals``, ``operand``, ``accumulate``, ``result`` and ``terms``.
+        """
         threads = machine.cores() if threads is None else check_count(threads, "threads")
-        return cls(kernel or load_kernel(), how, target, min(rows, inner), threads, PASSES[precision])
+        rows, how, target, passes = _checked(rows, **formats)
+        return cls(kernel or load_kernel(), how, target, min(rows, inner), threads, passes)
 
     @property
     def block(self) -> int:
@@ -166,6 +152,29 @@ class Setup(NamedTuple):
         else:
             with ThreadPoolExecutor(threads) as pool:
                 yield from pool.map(ieee_arithmetic()(function), *zip(*tasks, strict=True))
+
+
+@lru_cache(maxsize=64)
+def _checked(
+    rows: int,
+    *,
+    precision: str = "default",
+    subnormals: str = "flush",
+    operand: str = "bf16",
+    accumulate: str = "fp32",
+    result: str = "fp32",
+    terms: int = 1,
+) -> tuple[int, Arithmetic, FormatLimits, Sequence[tuple[Part, Part]]]:
+    """Return the rows, the formats of operands, sums and results, and the parts of each pass."""
+    rows = check_count(rows, "rows")
+    check_precision(precision, operand, accumulate)
+    how = arithmetic(
+        find_format(operand, "operand"),
+        find_format(accumulate, "accumulate"),
+        flush=check_subnormals(subnormals),
+        terms=check_terms(terms, rows, subnormals),
+    )
+    return rows, how, limits(find_format(result, "result")), PASSES[precision]
 
 
 def _in_words(bits: Bits) -> Bits:
@@ -202,10 +211,16 @@ def _multiply(setup: Setup, a: Bits, b: Bits, sums: npt.NDArray[np.float32], pro
         if failed:
             raise MemoryError("not enough memory for the operands of a product")
 
-    batch = max(1, _TASK // (m * inner * n * len(parts)))
-    small = m * inner * n * len(parts) <= _TASK
-    spans = [spans_of(m, 1, m), spans_of(n, 1, n)] if small else parts_of((m, n), (1, 1), setup.threads)
-    tasks: list[tuple[Any, ...]] = list(itertools.product(spans_of(count, 1, batch), *spans))
+    work = m * inner * n * len(parts)
+    if count * work <= _TASK and progress is None:  # without what costs as much as a small product
+        multiply((0, count), (0, m), (0, n))
+        return
+    spans = (
+        [[(0, m)], [(0, n)]]
+        if work <= _TASK
+        else parts_of((m, n), (setup.kernel.band, setup.kernel.panel), setup.threads)
+    )
+    tasks: list[tuple[Any, ...]] = list(itertools.product(spans_of(count, 1, max(1, _TASK // work)), *spans))
     for ((_, last), (_, bottom), (_, end)), _ in zip(tasks, setup.map(multiply, tasks), strict=True):
         if progress is not None and end == n:
             progress((last - 1) * m + bottom, count * m)
@@ -214,10 +229,10 @@ def _multiply(setup: Setup, a: Bits, b: Bits, sums: npt.NDArray[np.float32], pro
 def parts_of(sizes: tuple[int, int], units: tuple[int, int], threads: int) -> list[list[tuple[int, int]]]:
     """Return rows and columns of each call, from the first to one past the last: whole units, some for each thread."""
     (m, n), (row_unit, column_unit) = sizes, units
-    columns = max(column_unit, _COLUMNS, min(_SUMS // m, 4 * _COLUMNS))
-    rows = min(_ROWS, max(_FEWEST, _SUMS // columns))
+    columns = min(n, max(column_unit, _COLUMNS, min(_SUMS // m, 4 * _COLUMNS)))
+    rows = min(m, _ROWS, max(_FEWEST, _SUMS // columns))
     while threads > 1 and -(-m // rows) * -(-n // columns) < 4 * threads and max(rows, columns) > 2 * _FEWEST:
-        rows, columns = (rows // 2, columns) if min(m, rows) > min(n, columns) else (rows, columns // 2)
+        rows, columns = (rows // 2, columns) if rows > columns else (rows, columns // 2)
     return [spans_of(m, row_unit, rows), spans_of(n, column_unit, columns)]
 
 

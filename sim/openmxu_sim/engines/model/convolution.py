@@ -59,12 +59,13 @@ def placed_products(
     converted = [(_converted(setup, a.array, one), _converted(setup, b.array, other)) for one, other in setup.passes]
     sides = [Places(side.at.ctypes.data, side.k_at.ctypes.data, side.along_k) for side in (a, b)]
     addresses = [(one.ctypes.data, other.ctypes.data) for one, other in converted]
+    values = (ctypes.c_void_p * 2 * len(addresses))(*((ctypes.c_void_p * 2)(*pair) for pair in addresses))
     steps = _Numbers(a.step, b.step, out.step)
 
     def multiply(groups: tuple[int, int], rows: tuple[int, int], columns: tuple[int, int]) -> None:
         failed = setup.kernel.places(
             *(ctypes.byref(struct) for struct in (setup.how, setup.target, *sides)),
-            (ctypes.c_void_p * 2 * len(addresses))(*addresses),
+            values,
             len(addresses),
             *(_Numbers(*span) for span in (groups, rows, columns)),
             steps,
@@ -79,10 +80,13 @@ def placed_products(
         if failed:
             raise MemoryError("not enough memory for the operands of a product")
 
-    sizes = len(a.at), len(b.at)
+    sizes, whole = (
+        (len(a.at), len(b.at)),
+        (math.lcm(units[0], setup.kernel.band), units[1] if add else setup.kernel.panel),
+    )
     together = _TASK // (math.prod(sizes) * inner * len(addresses))
     threads = -(-setup.threads // groups)
-    spans = spans_of(groups, 1, min(together, -(-groups // setup.threads))), *parts_of(sizes, units, threads)
+    spans = spans_of(groups, 1, min(together, -(-groups // setup.threads))), *parts_of(sizes, whole, threads)
     for _ in setup.map(multiply, list(itertools.product(*spans))):
         pass
 

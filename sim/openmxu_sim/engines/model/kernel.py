@@ -103,8 +103,8 @@ class Kernel:
         self.convert = functions.kernel_convert
         self.convert.argtypes = [_pointer, _int64, _int32, _pointer, _int32, _pointer]
         self.places = functions.kernel_places
-        numbers = [*[_pointer] * 4, *[_int64] * 3, *[_pointer] * 2, _int32, _pointer]
-        self.places.argtypes = [*[_pointer] * 5, _int64, *numbers]
+        self.places.argtypes = [*[_pointer] * 5, _int64, *[_pointer] * 4, *[_int64] * 3, _pointer, _pointer]
+        self.places.argtypes += [_int32, _pointer]
         self.places.restype = _int32
         self.convert.restype = None
 
