@@ -11,7 +11,7 @@ from openmxu.cli import frame
 from openmxu_sim.engines import compiled
 from openmxu_sim.engines.protocol import Run
 from openmxu_studies.speed import Report, bench, benchmark, compare, measure, read_report, to_markdown
-from openmxu_studies.speed.measure import ROW_ENGINE, Clocked, Ratio, Whole
+from openmxu_studies.speed.measure import ROW_ENGINE, Clocked, Ratio, Trained, Whole
 from openmxu_studies.speed.speed_plot import to_svg
 
 from ..conftest import needs_compiler
@@ -38,19 +38,24 @@ FULL = Report(
         Ratio(1024, 1024, 1024, "bf16", "fp32", 2, 1.0, 1.2),
     ),
     ("pysim left out",),
+    (Trained("ResNet18", 1, 0.4, 0.2, 9), Trained("ResNet18", 2, 0.3, 0.1, 9)),
 )
 
 
 def test_figures() -> None:
     assert ", ".join(f"{figure.value} {figure.reached}" for figure in FULL.figures()) == (
         "200 x minimum, 34612 minimum, 69224 aim, 0.60 minimum, 1.50 aim, 1.84 x aim, "
-        "0.20 x no, 0.60 x minimum, 30 minimum, 1.05 x minimum, 7.00 x no, 0.50 x aim"
+        "0.20 x no, 0.60 x minimum, 30 minimum, 1.05 x minimum, 7.00 x no, 0.50 x aim, 2.00 x minimum"
     )
     ratios = (Ratio(512, 512, 512, "bf16", "fp32", 1, 1.0, 0.05),)
-    slow = replace(
-        FULL, clocked=(replace(FAST, seconds=2.0),), products=(Whole("compiled", 6.0, 2.0, 0.0),), ratios=ratios
+    late = replace(
+        FULL,
+        clocked=(replace(FAST, seconds=2.0),),
+        products=(Whole("compiled", 6.0, 2.0, 0.0),),
+        ratios=ratios,
+        trained=(Trained("ResNet18", 1, 4.0, 1.0, 9),),
     )
-    assert [figure.reached for figure in slow.figures()] == ["no"] * 4
+    assert [figure.reached for figure in late.figures()] == ["no"] * 5
     # Clang is held to more.
     clang = replace(FULL, tools={"C compiler": "Debian clang 14"}, clocked=(replace(FAST, seconds=0.8),))
     assert next(figure.reached for figure in clang.figures()) == "no"
@@ -63,6 +68,7 @@ def test_written_and_read() -> None:
     assert "- pysim left out" in text
     assert "| 1024x1024x1024 | fp16 | fp32 | 1 | 2.1e+03 | 1.2e+03 | 0.57 |" in text
     assert "numpy's OpenBLAS chose its kernel by itself: Zen." in text
+    assert "| ResNet18 | 2 | 300 | 100 | 3.00 |" in text
     svg = to_svg(FULL)
     assert b"compiled, 2 threads" in svg
     assert svg == to_svg(FULL)
@@ -129,6 +135,8 @@ def test_what_takes_too_long_is_left_out(monkeypatch: pytest.MonkeyPatch) -> Non
             return Ratio(*arguments[0], *arguments[1:], 1.0, 0.5)
         if measure_ is measure.measure_command:
             return Whole(arguments[0], 2.0, 1.0, 50.0)
+        if measure_ is measure.measure_training:
+            return Trained(*arguments, 2.0, 1.0, 9)
         engine, size, threads = arguments
         return replace(FAST, engine=engine, size=size, threads=threads, build=0.0, seconds=size**2 / 16)
 
@@ -143,6 +151,25 @@ def test_what_takes_too_long_is_left_out(monkeypatch: pytest.MonkeyPatch) -> Non
     assert ("compiled", 256, 1) in asked  # always waited for
     assert told[-1][0] == told[-1][1] == len(asked) + len(notes)
     assert found.figures()
+
+
+def test_one_kind_of_measurement(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Training steps need PyTorch."""
+    pytest.importorskip("torch", reason="PyTorch is not installed: make setup-models")
+    monkeypatch.setattr(benchmark, "_alone", lambda _, network, threads: Trained(network, threads, 2.0, 1.0, 9))
+    found = bench(only="training")
+    assert {run.threads for run in found.trained} >= {1}
+    assert (found.clocked, found.products, found.ratios) == ((), (), ())
+    monkeypatch.setattr(benchmark, "find_spec", lambda name: None)
+    assert not bench(only="training").trained
+
+
+@pytest.mark.slow
+def test_a_training_step() -> None:
+    pytest.importorskip("torch", reason="PyTorch is not installed: make setup-models")
+    found = benchmark._alone(measure.measure_training, "Mamba, 2 blocks of 128, 2x64 steps", 1)
+    assert found.steps >= 9
+    assert 0 < found.plain < found.unit
 
 
 def test_a_compiler_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:

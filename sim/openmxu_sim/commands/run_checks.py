@@ -163,6 +163,11 @@ def add_bench(commands: Any) -> None:
         "--quick", action="store_true", help="small units only, about a minute (default: up to 256x256, ten minutes)"
     )
     parser.add_argument(
+        "--only",
+        choices=("engines", "command", "products", "training"),
+        help="one kind of measurement: engines with a clock, openmxu matmul, products of the model, training steps",
+    )
+    parser.add_argument(
         "--limit",
         type=integer,
         default=60,
@@ -185,7 +190,9 @@ def _bench(options: argparse.Namespace) -> None:
     old = None if options.compare is None else speed.read_report(options.compare)  # now: it may be --json
     with reserve(options.json, options.plot) as outputs:
         with bar("measurements") as progress:
-            report = speed.bench(quick=options.quick, limit=options.limit, note=tell, progress=progress)
+            report = speed.bench(
+                quick=options.quick, only=options.only, limit=options.limit, note=tell, progress=progress
+            )
         outputs.write_text(options.json, report.to_json())
         if options.plot is not None:
             outputs.write_bytes(options.plot, plot.to_svg(report))

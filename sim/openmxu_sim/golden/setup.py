@@ -26,6 +26,11 @@ class Setup:
     terms: int
 
     @property
+    def is_scaled(self) -> bool:
+        """Whether operands are prepared before they are converted; what is too large saturates in conversion."""
+        return any(side.block or side.integer or side.group or side.stochastic for side in (self.operand, self.weight))
+
+    @property
     def passes(self) -> Sequence[tuple[str, str]]:
         """Parts of activations and weights that are multiplied, one pass after the other."""
         return PASSES[self.precision]

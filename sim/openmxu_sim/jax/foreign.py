@@ -19,6 +19,7 @@ import numpy as np
 from openmxu.runtime import native
 from openmxu_sim.engines import model
 from openmxu_sim.engines.library import fetch_library, try_library
+from openmxu_sim.engines.model.kernel import kernel_source
 from openmxu_sim.netlist.native import open_library
 from openmxu_sim.networks.numerics import Numerics
 
@@ -44,8 +45,7 @@ def find_handler() -> str | None:
 def _find_handler() -> str | None:
     try:
         header = (Path(jax.ffi.include_dir()) / _HEADER).read_text()
-        kernel = native.resource("openmxu_sim.engines.model", "kernel.c")
-        text = "\n".join([header, kernel, native.resource(__package__ or "", "handler.c")])
+        text = "\n".join([header, kernel_source(), native.resource(__package__ or "", "handler.c")])
         note = "compiling the handler of products for JAX, once: a few seconds"
         library = fetch_library(text, open_library, _check, note=note)
         name = f"openmxu_products_{hashlib.sha256(text.encode()).hexdigest()[:16]}"

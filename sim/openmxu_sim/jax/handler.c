@@ -1,4 +1,4 @@
-/* What XLA calls for small products: it stands behind the text of xla/ffi/api/c_api.h and that of kernel.c.
+/* What XLA calls for small products: it stands behind the text of xla/ffi/api/c_api.h and that of the kernel.
  *
  * Operands are (..., m, inner) and (..., inner, n) in fp32 with equal leading dimensions, of which a product each. All
  * else comes as attributes of plain numbers, so that a compiled program can be kept and used by another process. */
@@ -71,7 +71,7 @@ XLA_FFI_Error *openmxu_products(XLA_FFI_CallFrame *frame) {
   fegetenv(&before);
   fesetenv(FE_DFL_ENV);
   int failed = kernel_products(&how, &target, &left, &right, count, m, inner, n, rows, block,
-                               (const int32_t(*)[2])parts, passes / 2, out->data, 0);
+                               (const int32_t(*)[2])parts, passes / 2, out->data);
   fesetenv(&before);
   return failed ? refuse(api, XLA_FFI_Error_Code_RESOURCE_EXHAUSTED, "openmxu: not enough memory for operands") : 0;
 }

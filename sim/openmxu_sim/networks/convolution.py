@@ -16,15 +16,15 @@ for each entry of the patches. Entries that came from the same pixel are then ad
 the order of taps. A transposed convolution is the same computation: forward here is backward there.
 """
 
-import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import reduce
 
 import numpy as np
 
-from openmxu_sim.networks.numerics import Multiplier
+from openmxu_sim.engines.model.convolution import Offsets, Side
+from openmxu_sim.networks.numerics import Multiplier, Seen
 from openmxu_sim.operands.aliases import Floats
 
 
@@ -64,37 +64,71 @@ class Convolution:
 
     def gather(self, image: Floats, weight: Floats, places: Sequence[int]) -> Floats:
         """Convolve (N, Cin, *image) with (Cout, Cin / groups, *kernel): (N, Cout, *places), the usual convolution."""
-        inner = image.shape[1] // self.groups * math.prod(self.kernel)
-        patches = self._windows(image, places).reshape(len(image), self.groups, inner, math.prod(places))
-        return self.multiplier.images(self._flat(weight), patches).reshape(len(image), len(weight), *places)
+        image, result = self._padded(image), np.empty((len(image), len(weight), *places), np.float32)
+        count, outer, inner = len(image) * math.prod(places), len(weight) // self.groups, weight[0].size
+        seen = Seen((self.groups, count, inner, outer), (self._windows(image, places), weight))
+        at, rows, step = self._plainly(result)
+        left = Side(np.ascontiguousarray(weight), _steps(outer, inner), _steps(inner), outer * inner, along_k=True)
+        right = Side(image, *self._patches(image, places), along_k=False)
+        results = Side(result, rows, at, step, along_k=False)
+        self.multiplier.placed(left, right, results, self.groups, seen, swapped=True)
+        return result
 
     def scatter(self, values: Floats, weight: Floats, image: Sequence[int]) -> Floats:
         """Transpose of :meth:`gather`: (N, Cout, *places) with the same weights gives (N, Cin, *image)."""
-        count, places = len(values), values.shape[2:]
-        flat = self._flat(weight).swapaxes(1, 2)
-        inner = values.shape[1] // self.groups
-        entries = self.multiplier.images(flat, values.reshape(count, self.groups, inner, math.prod(places)))
-        return self._add_entries(entries.reshape(count, -1, *self.kernel, *places), places, image)
+        padded = (size + sum(pair) for size, pair in zip(image, self.padding, strict=True))
+        sums = np.zeros((len(values), weight.shape[1] * self.groups, *padded), np.float32)
+        places, taps = values.shape[2:], math.prod(self.kernel)
+        count, outer, inner = len(values) * math.prod(places), len(weight) // self.groups, weight[0].size
+        seen = Seen((self.groups, count, outer, inner), (values, weight))
+        left = Side(np.ascontiguousarray(weight), _steps(inner), _steps(outer, inner), outer * inner, along_k=False)
+        right = Side(np.ascontiguousarray(values), *self._plainly(values), along_k=False)
+        at, rows, step = self._patches(sums, places)
+        results = Side(sums, rows, at, step, along_k=False)
+        units = taps, math.prod(places)
+        self.multiplier.placed(left, right, results, self.groups, seen, swapped=True, units=units, add=True)
+        return np.ascontiguousarray(sums[self._inside(image)])
 
     def correlate(self, values: Floats, image: Floats) -> Floats:
         """Return the weights' gradient (Cout, Cin / groups, *kernel) from (N, Cout, *places) and (N, Cin, *image)."""
-        places = values.shape[2:]
-        inner = len(values) * math.prod(places)
-        left = values.swapaxes(0, 1).reshape(self.groups, -1, inner)
-        right = np.moveaxis(self._windows(image, places), 0, 1 + len(self.kernel)).reshape(self.groups, -1, inner)
-        return self.multiplier.stacks(left, right.swapaxes(1, 2)).reshape(values.shape[1], -1, *self.kernel)
+        image, places, channels = self._padded(image), values.shape[2:], image.shape[1] // self.groups
+        result = np.empty((values.shape[1], channels, *self.kernel), np.float32)
+        count, outer, inner = len(image) * math.prod(places), len(result) // self.groups, result[0].size
+        seen = Seen((self.groups, outer, count, inner), (values, self._windows(image, places)))
+        at, rows, step = self._plainly(values)
+        left = Side(np.ascontiguousarray(values), rows, at, step, along_k=True)
+        at, columns, step = self._patches(image, places)
+        right = Side(image, columns, at, step, along_k=True)
+        results = Side(result, _steps(outer, inner), _steps(inner), outer * inner, along_k=False)
+        self.multiplier.placed(left, right, results, self.groups, seen, swapped=False)
+        return result
 
-    def _flat(self, weight: Floats) -> Floats:
-        """Return the weights as (groups, Cout / groups, K)."""
-        return weight.reshape(self.groups, len(weight) // self.groups, -1)
+    def _plainly(self, values: Floats) -> tuple[Offsets, Offsets, int]:
+        """Return offsets in (N, C, *places): of places of all images, of a group's channels, and of groups."""
+        length, channels = math.prod(values.shape[2:]), values.shape[1] // self.groups
+        at = _sums(_steps(len(values), values.shape[1] * length), _steps(length))
+        return at, _steps(channels, length), channels * length
+
+    def _patches(self, image: Floats, places: Sequence[int]) -> tuple[Offsets, Offsets, int]:
+        """Return offsets in (N, C, *image): of places of all images, of all taps of a group's channels, of groups."""
+        pixels = [stride // image.itemsize for stride in image.strides[2:]]
+        size, channels = math.prod(image.shape[2:]), image.shape[1] // self.groups
+        of_places = (_steps(*sizes) for sizes in zip(places, np.multiply(pixels, self.stride), strict=True))
+        of_taps = (_steps(*sizes) for sizes in zip(self.kernel, np.multiply(pixels, self.dilation), strict=True))
+        at = _sums(_steps(len(image), image.shape[1] * size), *of_places)
+        return at, _sums(_steps(channels, size), *of_taps), channels * size
+
+    def _padded(self, image: Floats) -> Floats:
+        """Return a contiguous image with its zeros around it."""
+        if not any(map(any, self.padding)):
+            return np.ascontiguousarray(image)
+        sizes = (size + sum(pair) for size, pair in zip(image.shape[2:], self.padding, strict=True))
+        padded = np.zeros((*image.shape[:2], *sizes), image.dtype)
+        padded[self._inside(image.shape[2:])] = image
+        return padded
 
     def _windows(self, image: Floats, places: Sequence[int]) -> Floats:
-        """Return (N, Cin, *kernel, *places): the pixels under each tap at each place, not copied yet."""
-        if any(map(any, self.padding)):
-            sizes = (size + sum(pair) for size, pair in zip(image.shape[2:], self.padding, strict=True))
-            padded = np.zeros((*image.shape[:2], *sizes), image.dtype)
-            padded[self._inside(image.shape[2:])] = image
-            image = padded
+        """Return (N, Cin, *kernel, *places): the pixels of a padded image under each tap at each place, not copied."""
         strides = image.strides
         steps = zip(strides[2:], self.dilation, strict=True), zip(strides[2:], self.stride, strict=True)
         return np.lib.stride_tricks.as_strided(
@@ -109,15 +143,11 @@ class Convolution:
         pixels = (slice(first, first + size) for size, (first, _) in zip(image, self.padding, strict=True))
         return (slice(None), slice(None), *pixels)
 
-    def _add_entries(self, entries: Floats, places: Sequence[int], image: Sequence[int]) -> Floats:
-        """Return the sum, at each pixel of an image, of all entries that belong to it."""
-        padded = (size + sum(padding) for size, padding in zip(image, self.padding, strict=True))
-        sums = np.zeros((*entries.shape[:2], *padded), entries.dtype)
-        for tap in itertools.product(*map(range, self.kernel)):
-            at: tuple[Any, ...] = tuple(
-                slice(dilation * number, dilation * number + stride * (count - 1) + 1, stride)
-                for number, dilation, stride, count in zip(tap, self.dilation, self.stride, places, strict=True)
-            )
-            reached: tuple[Any, ...] = (slice(None), slice(None), *tap)
-            sums[(..., *at)] += entries[reached]
-        return np.ascontiguousarray(sums[self._inside(image)])
+
+def _steps(count: int, step: int = 1) -> Offsets:
+    return np.arange(count, dtype=np.int64) * step
+
+
+def _sums(*offsets: Offsets) -> Offsets:
+    """Return the sums of one offset of each, the last one fastest."""
+    return reduce(lambda one, other: np.add.outer(one, other).reshape(-1), offsets)

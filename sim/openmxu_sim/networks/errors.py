@@ -58,6 +58,8 @@ class Errors:
 
 def measure(product: Product, operands: int, lost: int) -> Errors:
     """Return the errors of products, of whose operands so many are lost."""
+    if product.result is None:
+        raise ValueError("product must have its result")
     with np.errstate(all="ignore"):
         exact = product.a.astype(np.float64) @ product.b.astype(np.float64)
         known = np.isfinite(exact)

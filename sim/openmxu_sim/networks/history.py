@@ -29,7 +29,7 @@ class History:
         self, layer: str, operator: str, backward: bool, numerics: Numerics, a: Floats, b: Floats
     ) -> tuple[float | None, float | None]:
         """Return the magnitudes for a product's operands, and note their own; ``None`` for one without such a scale."""
-        place = layer, operator, backward, a.shape[2], b.shape[2] if b.ndim > 2 else 0
+        place = layer, operator, backward, a.shape[-1], b.shape[-1]
         sides = (a, numerics.operand), (b, numerics.weight or numerics.operand)
         one, other = (self._of((*place, number), *side) for number, side in enumerate(sides))
         return one, other

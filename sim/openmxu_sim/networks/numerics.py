@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,6 +14,7 @@ from openmxu.spec.passes import find_precision
 from openmxu.spec.stages import TERMS
 from openmxu_sim import golden
 from openmxu_sim.engines import model
+from openmxu_sim.engines.model.convolution import Side, placed_products, whole_products
 from openmxu_sim.golden.setup import check_setup
 from openmxu_sim.golden.specifications import find_operand, find_sum
 from openmxu_sim.operands.aliases import Floats
@@ -97,9 +99,7 @@ class Numerics(NamedTuple):
     @property
     def is_plain(self) -> bool:
         """Whether operands are converted, and sums rounded, in no other way than hardware does."""
-        sides = self.operand, self.weight or self.operand
-        sums = self.accumulate, self.between or self.accumulate
-        return all(find_operand(side).is_plain for side in sides) and all(find_sum(one).is_plain for one in sums)
+        return _are_plain(self.operand, self.weight or self.operand, self.accumulate, self.between or self.accumulate)
 
     def unit(self, columns: int, stages: int) -> MxuConfig:
         """Return a unit that computes these products, and takes fp32.
@@ -117,6 +117,12 @@ class Numerics(NamedTuple):
             source=FP32,
             terms=min(self.terms, max(TERMS)),
         )
+
+
+@lru_cache(maxsize=256)
+def _are_plain(operand: str, weight: str, accumulate: str, between: str) -> bool:
+    sides = find_operand(operand).is_plain and find_operand(weight).is_plain
+    return sides and find_sum(accumulate).is_plain and find_sum(between).is_plain
 
 
 class Work(NamedTuple):
@@ -145,8 +151,8 @@ class Product(NamedTuple):
     numerics: Numerics
     a: Floats
     b: Floats
-    result: Floats
-    """Stacks of operands and results, (P, M, K), (P, K, N) and (P, M, N); of images these have other sizes."""
+    result: Floats | None = None
+    """Operands and results: stacks of matrices, (P, M, K), (P, K, N) and (P, M, N), if there is a result."""
 
 
 @dataclass(frozen=True)
@@ -161,6 +167,8 @@ class Multiplier:
     """Called with all products."""
     largest: Callable[[Numerics, Floats, Floats], tuple[float | None, float | None]] | None = None
     """Magnitudes that scales of whole operands are computed from; ``None``: their own."""
+    measures: bool = False
+    """Whether :attr:`seen` needs matrices and results."""
 
     def of_gradient(self, *, first: bool = False, second: bool = False) -> "Multiplier":
         """Return a multiplier of gradients, see :meth:`Numerics.of_gradient`."""
@@ -176,22 +184,40 @@ class Multiplier:
 
     def stacks(self, a: Floats, b: Floats) -> Floats:
         """Multiply (P, M, K) activations by (P, K, N) weights: (P, M, N)."""
-        return self._multiply(a, b, self.numerics, (len(a), *a.shape[1:], b.shape[2]))
-
-    def images(self, weights: Floats, images: Floats) -> Floats:
-        """Multiply (groups, N, K) weights by (images, groups, K, places) activations: (images, groups, N, places).
-
-        On the unit, all images are the rows of one product for each group.
-        """
-        (count, groups, k, places), n = images.shape, weights.shape[1]
-        spread = np.broadcast_to(weights, (count, groups, n, k)).reshape(-1, n, k)
-        sizes = groups, count * places, k, n
-        result = self._multiply(spread, images.reshape(-1, k, places), self.numerics.swapped(), sizes)
-        return result.reshape(count, groups, n, places)
-
-    def _multiply(self, a: Floats, b: Floats, numerics: Numerics, sizes: tuple[int, int, int, int]) -> Floats:
-        bits = a.view(np.uint32), b.view(np.uint32)
-        options = numerics.options() | ({"largest": self.largest(numerics, a, b)} if self.largest else {})
-        result = model.products(*bits, **options, threads=self.threads)
-        self.seen(Product(*sizes, numerics, a, b, result))
+        (count, m, k), bits = a.shape, (a.view(np.uint32), b.view(np.uint32))
+        result = model.products(*bits, **self._options(self.numerics, a, b), threads=self.threads)
+        self.seen(Product(count, m, k, b.shape[2], self.numerics, a, b, result))
         return result
+
+    def placed(self, a: Side, b: Side, out: Side, groups: int, seen: "Seen", *, swapped: bool, **how: Any) -> None:
+        """Multiply operands that lie anywhere, as :func:`openmxu_sim.engines.model.convolution.placed_products` does.
+
+        Those that are scaled, or whose errors are measured, are copied into matrices first.
+
+        Parameters
+        ----------
+        a, b, out, groups, how
+            As there.
+        seen
+            Sizes of the products, and activations and weights, for :attr:`seen`.
+        swapped
+            Whether weights come first.
+        """
+        numerics = self.numerics.swapped() if swapped else self.numerics
+        if numerics.is_plain and not self.measures:
+            placed_products(a, b, out, groups, **how, **numerics.options(), threads=self.threads)
+            self.seen(Product(*seen.sizes, self.numerics, *seen.operands))
+            return
+        options = self._options(numerics, a.array, b.array)
+        stacks = whole_products(a, b, out, groups, **how, **options, threads=self.threads)
+        self.seen(Product(*seen.sizes, numerics, *stacks))
+
+    def _options(self, numerics: Numerics, a: Floats, b: Floats) -> dict[str, Any]:
+        return numerics.options() | ({"largest": self.largest(numerics, a, b)} if self.largest else {})
+
+
+class Seen(NamedTuple):
+    """Sizes of products, as in :class:`Product`, and arrays of their activations and weights."""
+
+    sizes: tuple[int, int, int, int]
+    operands: tuple[Floats, Floats]

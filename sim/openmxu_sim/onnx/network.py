@@ -174,7 +174,7 @@ class Network:
             work = Work(operator, product.products, product.m, product.k, product.n, layer)
             self._ledger.note(work, product, errors=self._errors)
 
-        return Multiplier(self.layers.numerics(layer), self.threads, seen)
+        return Multiplier(self.layers.numerics(layer), self.threads, seen, measures=self._errors)
 
 
 def _size(dimension: Any) -> int | None:

@@ -182,7 +182,7 @@ class Unit(ContextDecorator):
 
         threads = torch.get_num_threads() if self.threads is None else self.threads
         largest = None if self.history is None else partial(self.history.largest, layer, operator, backward)
-        return Multiplier(numerics, threads, seen, largest)
+        return Multiplier(numerics, threads, seen, largest, measures=self._errors)
 
     def escape(self, operator: str, why: str) -> None:
         """Count an operator that is about to compute products elsewhere.
@@ -224,6 +224,10 @@ def _kind(func: torch._ops.OpOverload) -> tuple[_Kind, str]:
     return _Kind.ESCAPE if escapes(func) else _Kind.PLAIN, plain
 
 
+_plain: dict[int, torch._ops.OpOverload] = {}
+"""Operators that multiply no matrices, by their identity, which takes less time than their hash."""
+
+
 class _Mode(TorchDispatchMode):
     """PyTorch's handler of each operator, below automatic differentiation.
 
@@ -257,8 +261,18 @@ class _Mode(TorchDispatchMode):
         args: tuple[Any, ...] = (),
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
+        if types or self.results or self.hidden is not None or id(func) not in _plain:
+            return self._dispatch(func, types, args, kwargs or {})
+        return func(*args, **kwargs) if kwargs else func(*args)
+
+    def _dispatch(
+        self,
+        func: "torch._ops.OpOverload | torch._ops.HigherOrderOperator",
+        types: Iterable[type],
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+    ) -> Any:
         self._mark()
-        kwargs = kwargs or {}
         if isinstance(func, torch._ops.HigherOrderOperator):
             self._unit().escape(f"{func.namespace}::{func.name()}", _HIGHER)
             return func(*args, **kwargs)
@@ -271,6 +285,7 @@ class _Mode(TorchDispatchMode):
             with self:
                 return func.decompose(*args, **kwargs)
         if kind is _Kind.PLAIN:
+            _plain[id(func)] = func
             result = func(*args, **kwargs)
             self.last = None if self.hidden is None else result
             return result

@@ -235,6 +235,16 @@ def _by_golden(a: np.ndarray, b: np.ndarray, *, threads: int, **options: Any) ->
     return np.array([golden.matmul(left, right, **options) for left, right in pairs])
 
 
+def _placed_by_golden(a: Any, b: Any, out: Any, groups: int, *, add: bool = False, **options: Any) -> None:
+    """Products of operands that lie anywhere, and each result's place, one row after the other."""
+    how = {name: value for name, value in options.items() if name not in ("units", "threads")}
+    for group in range(groups):
+        left, right = (side.array.reshape(-1)[group * side.step + np.add.outer(side.at, side.k_at)] for side in (a, b))
+        for at, row in zip(out.at, golden.matmul(left, right.T, **how), strict=True):
+            places = group * out.step + at + out.k_at
+            out.array.reshape(-1)[places] = out.array.reshape(-1)[places] + row if add else row
+
+
 def _models() -> dict[str, tuple[Any, Shapes]]:
     nn = torch.nn
     torch.manual_seed(2)
@@ -258,14 +268,15 @@ def test_bits_of_models(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     torch.manual_seed(3)
     inputs = [torch.randn(shape, requires_grad=True) for shape in shapes]
     variables = [*inputs, *(model.parameters() if isinstance(model, torch.nn.Module) else ())]
-    results, products = [], Mock(side_effect=_by_golden)
+    results, products, placed = [], Mock(side_effect=_by_golden), Mock(side_effect=_placed_by_golden)
     for _ in range(2):
         with mxu.unit(rows=8):
             found = model(*inputs)
             found = found[0] if isinstance(found, tuple) else found
             results.append([found, *torch.autograd.grad(found.square().sum(), variables)])
         monkeypatch.setattr(numerics.model, "products", products)
-    assert products.called
+        monkeypatch.setattr(numerics, "placed_products", placed)
+    assert products.called or placed.called
     same(results[0], [each.detach().numpy() for each in results[1]])
 
 

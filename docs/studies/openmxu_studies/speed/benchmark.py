@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -21,10 +22,12 @@ from openmxu_studies.speed.measure import (
     ROW_ENGINE,
     Clocked,
     Ratio,
+    Trained,
     Whole,
     measure_clocked,
     measure_command,
     measure_model,
+    measure_training,
 )
 
 SIZES = (4, 8, 16, 32, 64, 128, 256)
@@ -37,9 +40,17 @@ _QUICK_SIZES = (4, 16, 64)
 _LIMIT = 2 * 3600.0
 """Seconds after which a measurement is stopped. The longest take a few minutes."""
 
-_KINDS: dict[Callable[..., Any], type] = {measure_clocked: Clocked, measure_command: Whole, measure_model: Ratio}
+_KINDS: dict[Callable[..., Any], type] = {
+    measure_clocked: Clocked,
+    measure_command: Whole,
+    measure_model: Ratio,
+    measure_training: Trained,
+}
 
-_T = TypeVar("_T", Clocked, Whole, Ratio)
+_NAMES = dict(zip(("engines", "command", "products", "training"), _KINDS, strict=True))
+"""Measurements by the names of the option ``--only``."""
+
+_T = TypeVar("_T", Clocked, Whole, Ratio, Trained)
 
 _CUBE = (1024, 1024, 1024)
 _PRODUCTS = (
@@ -83,6 +94,8 @@ class Report:
     """The measurements."""
     notes: tuple[str, ...]
     """Measurements that were left out, and why."""
+    trained: tuple[Trained, ...] = ()
+    """Training steps; before 0.2.0 there were none."""
 
     def to_json(self) -> str:
         """Return the report as JSON."""
@@ -92,8 +105,8 @@ class Report:
     def of_json(cls, text: str) -> "Report":
         """Return the report that :meth:`to_json` wrote."""
         fields = json.loads(text)
-        for name, kind in (("clocked", Clocked), ("products", Whole), ("ratios", _ratio)):
-            fields[name] = tuple(kind(**values) for values in fields[name])
+        for name, kind in (("clocked", Clocked), ("products", Whole), ("ratios", _ratio), ("trained", Trained)):
+            fields[name] = tuple(kind(**values) for values in fields.get(name, ()))
         return cls(**fields | {"notes": tuple(fields["notes"])})
 
     def find(self, engine: str, size: int, threads: int = 1) -> Clocked | None:
@@ -104,7 +117,7 @@ class Report:
 
     def figures(self) -> list[Figure]:
         """Return the figures with goals for which there are measurements."""
-        return [*self._rates(), *self._waits(), *self._comparisons(), *self._model()]
+        return [*self._rates(), *self._waits(), *self._comparisons(), *self._model(), *self._training()]
 
     def _rates(self) -> Iterator[Figure]:
         """Yield cycles per second of the largest unit."""
@@ -159,6 +172,13 @@ class Report:
                 times = other.model / plain.model
                 yield _figure(f"model, time of 1024x1024x1024 with {what}", times, least, aim, "{:.2f} x", less=True)
 
+    def _training(self) -> Iterator[Figure]:
+        """Yield times of training steps relative to PyTorch's."""
+        for run in self.trained:
+            if run.threads == 1:
+                what = f"training step against PyTorch's, {run.network}, one thread"
+                yield _figure(what, run.times, 3, 1.5, "{:.2f} x", less=True)
+
 
 def _ratio(**fields: Any) -> Ratio:
     """Return a ratio that was written; ratios of 0.1.0 were of square matrices only."""
@@ -179,15 +199,16 @@ def _figure(what: str, value: float, least: float, aim: float, form: str, *, les
 def bench(
     *,
     quick: bool = False,
+    only: str | None = None,
     limit: float = 60.0,
     note: Callable[[str], None] = lambda line: None,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> Report:
-    """Measure all engines that are installed. Leave the machine alone meanwhile."""
+    """Measure all engines that are installed, or one kind of measurement. Leave the machine alone meanwhile."""
     tools = _tools()
     start = time.monotonic()
-    jobs = _jobs(tools, quick=quick)
-    results: list[Clocked | Whole | Ratio] = []
+    jobs = [job for job in _jobs(tools, quick=quick) if only is None or job[0] is _NAMES[only]]
+    results: list[Clocked | Whole | Ratio | Trained] = []
     notes: list[str] = []
     for done, (measure, arguments) in enumerate(jobs):
         progress(done, len(jobs))
@@ -208,6 +229,7 @@ def bench(
         _of(Whole, results),
         _of(Ratio, results),
         tuple(notes),
+        _of(Trained, results),
     )
 
 
@@ -229,10 +251,20 @@ def _jobs(tools: Mapping[str, str], *, quick: bool) -> list[tuple[Callable[..., 
     if not quick:
         jobs += [(measure_clocked, (ROW_ENGINE, size, 1)) for size in _ROW_SIZES if "verilator" in tools]
         jobs += [(measure_command, (engine, runs)) for engine, runs in (("compiled", 7), ("model", 7), ("golden", 3))]
+        jobs += [(measure_training, job) for job in _training_jobs(threads)]
     return jobs + [(measure_model, product) for product in (_PRODUCTS[:1] if quick else _PRODUCTS)]
 
 
-def _expect(results: list[Clocked | Whole | Ratio], arguments: tuple[Any, ...]) -> float:
+def _training_jobs(threads: int) -> list[tuple[str, int]]:
+    """Return the networks to train, and the threads, if PyTorch is installed."""
+    if find_spec("torch") is None:
+        return []
+    from openmxu_studies.speed.trained import NETWORKS  # noqa: PLC0415  # needs PyTorch
+
+    return [(network, count) for network in NETWORKS for count in sorted({1, min(2, threads)})]
+
+
+def _expect(results: list[Clocked | Whole | Ratio | Trained], arguments: tuple[Any, ...]) -> float:
     """Estimate the seconds of a measurement, by the engine's last one; 0 where there was none.
 
     The work of Verilator and Amaranth grows with the number of processing elements; the reference by rows, which has a
@@ -278,7 +310,7 @@ def _environment() -> Iterator[dict[str, str]]:
 def _tools() -> dict[str, str]:
     """Return the versions of the tools on this machine."""
     tools = {**provenance(), "Python": platform.python_version(), "C compiler": compiler_version()}
-    tools |= {name: importlib.metadata.version(name) for name in ("numpy", "amaranth")}
+    tools |= {name: importlib.metadata.version(name) for name in ("numpy", "amaranth", "torch") if find_spec(name)}
     for name in ("verilator", "icarus"):
         if find_simulator(name) is not None:
             tools[name] = load_simulator(name).tools
@@ -312,6 +344,7 @@ def to_markdown(report: Report) -> str:
             *(f"| {row.engine} | {row.first:.2f} | {row.seconds:.2f} | {row.memory:.0f} |" for row in report.products),
         ]
     lines += _ratios(report.ratios)
+    lines += _steps(report.trained)
     if report.notes:
         lines += ["", *(f"- {line}" for line in report.notes)]
     return "\n".join([*lines, ""])
@@ -335,6 +368,20 @@ def _ratios(ratios: Sequence[Ratio]) -> Iterator[str]:
         )
     if kernels := {ratio.kernel for ratio in ratios if ratio.kernel}:
         yield from ("", f"numpy's OpenBLAS chose its kernel by itself: {', '.join(sorted(kernels))}.")
+
+
+def _steps(trained: Sequence[Trained]) -> Iterator[str]:
+    """Yield training steps beside PyTorch's, as lines of a table."""
+    if trained:
+        yield from (
+            "",
+            "A training step, forward and backward, in the unit's context beside PyTorch's own:",
+            "",
+            "| network | threads | on the unit, ms | PyTorch, ms | times |",
+            "|---|--:|--:|--:|--:|",
+        )
+    for run in trained:
+        yield f"| {run.network} | {run.threads} | {run.unit * 1e3:.3g} | {run.plain * 1e3:.3g} | {run.times:.2f} |"
 
 
 def compare(old: Report, new: Report) -> str:

@@ -117,6 +117,25 @@ class Ratio:
         return self.numpy / self.model
 
 
+@dataclass(frozen=True)
+class Trained:
+    """A training step on the unit beside PyTorch's own: forward and backward."""
+
+    network: str
+    threads: int
+    """The network, and the threads of both."""
+    unit: float
+    plain: float
+    """Seconds, medians of steps that took turns."""
+    steps: int
+    """Number of steps of each."""
+
+    @property
+    def times(self) -> float:
+        """The unit's time in units of PyTorch's."""
+        return self.unit / self.plain
+
+
 def measure_clocked(engine: str, size: int, threads: int) -> Clocked:
     """Run one tile, or several, on an N x N unit; the operands are normally distributed."""
     config = MxuConfig(rows=size, columns=size)
@@ -195,6 +214,32 @@ def measure_model(sizes: tuple[int, int, int], operand: str, accumulate: str, th
         own.append(timeit.timeit(lambda: a @ b, number=number) / number)
     times = statistics.median(model), statistics.median(own)
     return Ratio(m, k, n, operand, accumulate, threads, *times, _numpy_kernel())
+
+
+def measure_training(network: str, threads: int) -> Trained:
+    """Train on the unit and without it, in turns."""
+    import torch  # noqa: PLC0415  # it need not be there
+
+    from openmxu_sim.torch import unit  # noqa: PLC0415
+    from openmxu_studies.speed.trained import NETWORKS  # noqa: PLC0415
+
+    torch.set_num_threads(threads)
+    torch.manual_seed(0)
+    layers, x = NETWORKS[network]()
+
+    def step() -> None:
+        layers.zero_grad()
+        layers(x).square().mean().backward()
+
+    on_unit = unit()(step)
+    on_unit()  # the first call compiles
+    step()
+    on: list[float] = []
+    own: list[float] = []
+    while len(own) < _TURNS or sum(own) < _LONG / 4:
+        on += _repeat(on_unit, runs=1, enough=0)
+        own += _repeat(step, runs=1, enough=0)
+    return Trained(network, threads, statistics.median(on), statistics.median(own), len(own))
 
 
 def _numpy_kernel() -> str:

@@ -1,8 +1,9 @@
 """Engine ``model``: the bits of the hardware without its clock, about as fast as a float32 product.
 
-Operands are converted once, and packed as ``kernel.c`` reads them. For a band of rows and a panel of columns it then
-adds products to sums in the order of the contract: as many sums as the processor has registers for, each by itself.
-For each block of them it takes the fastest step that is certain to have the right bits.
+Operands are converted and packed as ``kernel.c`` reads them, some k at a time, as much as a cache holds. For a band of
+rows and a panel of columns it then adds products to sums in the order of the contract: as many sums as the processor
+has registers for, each by itself. For each block of them it takes the fastest step that is certain to have the right
+bits.
 
 =============  ====================================================================================================
 ``FUSED``      One fused multiply-add of the host. A product of operands of at most 12 significant bits is exact in
@@ -30,7 +31,7 @@ import ctypes
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -43,7 +44,7 @@ from openmxu_sim.engines.model.kernel import (
     Factors,
     FormatLimits,
     Kernel,
-    Packed,
+    Origin,
     Stack,
     arithmetic,
     limits,
@@ -54,22 +55,23 @@ from openmxu_sim.golden.arithmetic import convert
 from openmxu_sim.golden.environment import ieee_arithmetic
 from openmxu_sim.golden.formats import DTYPES, Bits, find_format
 from openmxu_sim.golden.matrix import check_operands, to_array
+from openmxu_sim.golden.setup import Setup as Definition
 from openmxu_sim.golden.setup import check_count, check_setup
-from openmxu_sim.operands.aliases import Progress, share_of
+from openmxu_sim.operands.aliases import Progress
 
-__all__ = ["PlainSetup", "is_small", "matmul", "plain_setup", "products"]
+__all__ = ["PlainSetup", "Setup", "is_small", "matmul", "plain_setup", "products"]
 
 _DEPTH = 128
 """Steps of k in a packed block, or one tile if that is longer: their extents are known, and a panel fits the cache."""
 
-_ROWS, _COLUMNS = 252, 512
+_ROWS, _COLUMNS = 516, 512
 """Most rows and columns of the result in one call: milliseconds, so that Ctrl-C is heard. Bands have 6 or 12 rows."""
+
+_FEWEST, _SUMS = 48, 1 << 18
+"""Fewest rows of a call that many columns share, and the number of sums that it has otherwise: a cache holds them."""
 
 _TASK = 1 << 26
 """Multiply-adds of small products that one call on one thread computes: milliseconds, too."""
-
-_ALIGNMENT = 64
-"""Bytes of the longest vector."""
 
 
 def matmul(a: npt.ArrayLike, b: npt.ArrayLike, **options: Any) -> npt.NDArray[Any]:
@@ -85,45 +87,37 @@ def products(
     b: Bits,
     *,
     result: str = "fp32",
-    seed: int = 0,
-    largest: tuple[float | None, float | None] = (None, None),
-    threads: int | None = None,
     progress: Progress | None = None,
-    kernel: Kernel | None = None,
-    **numerics: Any,
+    largest: tuple[float | None, float | None] = (None, None),
+    **options: Any,
 ) -> npt.NDArray[Any]:
     """Compute several products of the same sizes; small ones take little longer than their sums.
 
-    A scale of a whole tensor is that of the stack, and the seed of the n-th product is ``seed`` + n.
+    ``options`` are those of :meth:`Setup.of`. A scale of a whole tensor is that of the stack, computed from its largest
+    magnitude or from ``largest``, and the seed of the n-th product is ``seed`` + n.
     """
-    setup, target = check_setup(**numerics), limits(find_format(result, "result"))
-    threads = machine.cores() if threads is None else check_count(threads, "threads")
     (count, m, inner), n = a.shape, b.shape[2]
+    setup = Setup.of(inner, result=result, **options)
     dtype = DTYPES.get(result, np.dtype(np.float32))
     if 0 in (count, m, inner, n):
         return np.zeros((count, m, n), dtype)
-    kernel = kernel or load_kernel()
+    sums = np.empty((count, m, n), np.float32)
+    if not setup.definition.is_scaled:
+        _multiply(setup, _in_words(a), _in_words(b), sums, None, progress)
+        return sums.astype(dtype, copy=False)
+    definition, stacks = setup.definition, (a, b.swapaxes(1, 2))
     left, right = (
-        prepare(kernel, bits, side, flush=setup.flush, seed=seed, stream=stream, largest=peak)
+        prepare(setup.kernel, bits, side, flush=definition.flush, seed=setup.how.seed, stream=stream, largest=peak)
         for stream, (bits, side, peak) in enumerate(
-            zip((a, b.swapaxes(1, 2)), (setup.operand, setup.weight), largest, strict=True)
+            zip(stacks, (definition.operand, definition.weight), largest, strict=True)
         )
     )
-    if setup.operand.integer:
-        sums = multiply_integers(left, right, setup.tile(inner), flush=setup.flush)
+    if definition.operand.integer:
+        sums = multiply_integers(left, right, definition.tile(inner), flush=definition.flush)
         return sums if result == "fp32" else to_array(convert(sums.view(np.uint32), "fp32", result), result)
-    sums = np.empty((count, m, n), np.float32)
-    factors = None
-    if left.factors is not None or right.factors is not None:
-        factors = (Factors * 2)(left.address, right.address)
-    job = _Setup(kernel, arithmetic(setup, seed), target, min(setup.rows, inner), threads, setup.precision, factors)
-    a, b = left.bits, right.bits.swapaxes(1, 2)
-    if is_small(m * inner * n, setup.precision):
-        _multiply_small(job, _in_words(a), _in_words(b), sums, progress)
-    else:
-        for number in range(count):
-            large = _Job.of(job.product(number), _in_words(a[number]), _in_words(b[number].T), sums[number])
-            large.run(share_of(progress, number, count))
+    scaled = left.factors is not None or right.factors is not None
+    factors = (Factors * 2)(left.address, right.address) if scaled else None
+    _multiply(setup, left.bits, right.bits.swapaxes(1, 2), sums, factors, progress)
     return sums.astype(dtype, copy=False)
 
 
@@ -144,12 +138,11 @@ class PlainSetup(NamedTuple):
     parts: tuple[tuple[int, int], ...]
 
 
-def plain_setup(inner: int, *, seed: int = 0, **numerics: Any) -> PlainSetup:
-    """Return the setup of products with results in fp32; parameters as in :func:`products`."""
-    setup = check_setup(**numerics)
-    rows = min(setup.rows, inner)
-    parts = tuple((int(one), int(other)) for one, other in PASSES[setup.precision])
-    return PlainSetup(bytes(arithmetic(setup, seed)), bytes(limits(find_format("fp32"))), rows, _block(rows), parts)
+def plain_setup(inner: int, **numerics: Any) -> PlainSetup:
+    """Return the setup of products with results in fp32; parameters as in :meth:`Setup.of`."""
+    setup = Setup.of(inner, **numerics)
+    parts = tuple((int(one), int(other)) for one, other in setup.passes)
+    return PlainSetup(bytes(setup.how), bytes(setup.target), setup.rows, setup.block, parts)
 
 
 def _block(rows: int) -> int:
@@ -157,32 +150,44 @@ def _block(rows: int) -> int:
     return rows * max(1, _DEPTH // rows)
 
 
-class _Setup(NamedTuple):
-    """The kernel, the formats, the number of k in a tile, the most threads, and the factors of results, if any."""
+class Setup(NamedTuple):
+    """The definition, the kernel, the formats, the number of k in a tile, and the most threads."""
 
+    definition: Definition
     kernel: Kernel
     how: Arithmetic
     target: FormatLimits
     rows: int
     threads: int
-    precision: str
-    factors: Any
+
+    @classmethod
+    def of(
+        cls,
+        inner: int,
+        *,
+        threads: int | None = None,
+        kernel: Kernel | None = None,
+        result: str = "fp32",
+        seed: int = 0,
+        **numerics: Any,
+    ) -> "Setup":
+        """Check the parameters of products over so many k, and load the kernel.
+
+        ``numerics`` are the parameters of :func:`openmxu_sim.golden.setup.check_setup`.
+        """
+        threads = machine.cores() if threads is None else check_count(threads, "threads")
+        try:
+            definition = _checked(**numerics)
+        except TypeError:  # what has no hash is no parameter, and the check says so
+            definition = check_setup(**numerics)
+        target = limits(find_format(result, "result"))
+        how = arithmetic(definition, seed)
+        return cls(definition, kernel or load_kernel(), how, target, min(definition.rows, inner), threads)
 
     @property
     def passes(self) -> Sequence[tuple[Part, Part]]:
         """Parts of each pass."""
-        return PASSES[self.precision]
-
-    def product(self, number: int) -> "_Setup":
-        """Return the setup of one product of a stack."""
-        how = Arithmetic.from_buffer_copy(self.how)
-        how.seed += number
-        factors = self.factors
-        if factors is not None:
-            factors = type(factors)(*factors)
-            for side in factors:
-                side.values = side.values and side.values + 4 * number * side.product_step
-        return self._replace(how=how, factors=factors)
+        return PASSES[self.definition.precision]
 
     @property
     def block(self) -> int:
@@ -199,138 +204,74 @@ class _Setup(NamedTuple):
                 yield from pool.map(ieee_arithmetic()(function), *zip(*tasks, strict=True))
 
 
+_checked = lru_cache(maxsize=256)(check_setup)
+
+
 def _in_words(bits: Bits) -> Bits:
     """Return the same patterns, copied unless they are aligned and whole words apart."""
     fits = bits.flags.aligned and not any(stride % bits.itemsize for stride in bits.strides)
     return bits if fits else bits.copy()
 
 
-def _multiply_small(setup: _Setup, a: Bits, b: Bits, sums: npt.NDArray[np.float32], progress: Progress | None) -> None:
+def _multiply(
+    setup: Setup, a: Bits, b: Bits, sums: npt.NDArray[np.float32], factors: Any, progress: Progress | None
+) -> None:
     """Compute products of (P, M, K) and (P, K, N), some milliseconds of them in each call."""
     (count, m, inner), n = a.shape, b.shape[2]
-    steps = [[stride // bits.itemsize for stride in bits.strides] for bits in (a, b.swapaxes(1, 2))]
     parts = (ctypes.c_int32 * 2 * len(setup.passes))(*((ctypes.c_int32 * 2)(*pair) for pair in setup.passes))
+    a_step, m_step, *of_a = (stride // a.itemsize for stride in a.strides)
+    b_step, *of_b, n_step = (stride // b.itemsize for stride in b.strides)
 
-    def multiply(first: int, last: int) -> None:
-        left, right = (
-            Stack(bits.ctypes.data + first * bits.strides[0], *step) for bits, step in zip((a, b), steps, strict=True)
-        )
-        its = setup.product(first) if first else setup
-        failed = setup.kernel.products(
-            ctypes.byref(its.how),
+    def multiply(products: tuple[int, int], rows: tuple[int, int], columns: tuple[int, int]) -> None:
+        (first, last), (top, bottom), (start, end) = products, rows, columns
+        failed = setup.kernel.part(
+            ctypes.byref(setup.how),
             ctypes.byref(setup.target),
-            ctypes.byref(left),
-            ctypes.byref(right),
+            ctypes.byref(Stack(a.ctypes.data + (first * a_step + top * m_step) * a.itemsize, a_step, m_step, *of_a)),
+            ctypes.byref(Stack(b.ctypes.data + (first * b_step + start * n_step) * b.itemsize, b_step, n_step, *of_b)),
             last - first,
-            m,
+            bottom - top,
             inner,
-            n,
+            end - start,
             setup.rows,
             setup.block,
             parts,
             len(parts),
-            sums.ctypes.data + first * sums.strides[0],
-            its.factors,
+            sums.ctypes.data + ((first * m + top) * n + start) * sums.itemsize,
+            n,
+            ctypes.byref(Origin(first, top, start, n)),
+            factors,
         )
         if failed:
             raise MemoryError("not enough memory for the operands of a product")
 
-    batch = max(1, _TASK // (m * inner * n * len(parts)))
-    tasks: list[tuple[Any, ...]] = [(first, min(first + batch, count)) for first in range(0, count, batch)]
-    for (_, last), _ in zip(tasks, setup.map(multiply, tasks), strict=True):
-        if progress is not None:
-            progress(last * m, count * m)
-
-
-@dataclass(frozen=True)
-class _Job:
-    """A large product, with its operands packed."""
-
-    setup: _Setup
-    """The kernel, the formats and the passes."""
-    passes: list[tuple["_Operands", "_Operands"]]
-    """Packed activations and weights of each pass."""
-    inner: int
-    """The inner dimension."""
-    sums: npt.NDArray[np.float32]
-    """(M, N): the result."""
-
-    @classmethod
-    def of(cls, setup: _Setup, a: Bits, b: Bits, sums: npt.NDArray[np.float32]) -> "_Job":
-        """Convert and pack each part of the (M, K) and (N, K) matrices once."""
-        sides = (a, setup.kernel.band, setup.how.operand), (b, setup.kernel.panel, setup.how.weight)
-        wanted = list({(side, parts[side]): None for parts in setup.passes for side in (0, 1)})
-        packs: dict[tuple[int, Part], _Operands] = {}
-
-        def pack(side: int, part: Part) -> None:
-            packs[side, part] = _pack(setup, *sides[side], part)
-
-        for _ in setup.map(pack, wanted):
-            pass
-        return cls(setup, [(packs[0, a_part], packs[1, b_part]) for a_part, b_part in setup.passes], a.shape[1], sums)
-
-    def run(self, progress: Progress | None) -> None:
-        """Multiply, one part of the result after the other."""
-        spans = []
-        for length, size, most in zip(
-            self.sums.shape, (self.setup.kernel.band, self.setup.kernel.panel), (_ROWS, _COLUMNS), strict=True
-        ):
-            count, step = -(-length // size), most // size
-            spans.append([(first, min(first + step, count)) for first in range(0, count, step)])
-        tasks: list[tuple[Any, ...]] = list(itertools.product(*spans))
-        m, last_span = len(self.sums), spans[1][-1]
-        for ((_, band), panels), _ in zip(tasks, self.setup.map(self._multiply, tasks), strict=True):
-            if progress is not None and panels == last_span:
-                progress(min(band * self.setup.kernel.band, m), m)
-
-    def _multiply(self, bands: tuple[int, int], panels: tuple[int, int]) -> None:
-        """Compute all passes of a part of the result, from the first band and panel to one past the last."""
-        m, n = self.sums.shape
-        for number, (a, b) in enumerate(self.passes):
-            later, last = number > 0, number == len(self.passes) - 1
-            self.setup.kernel.multiply(
-                ctypes.byref(self.setup.how),
-                ctypes.byref(a.address),
-                ctypes.byref(b.address),
-                m,
-                self.inner,
-                n,
-                self.setup.rows,
-                self.setup.block,
-                *bands,
-                *panels,
-                later,
-                later and last,
-                self.sums.ctypes.data,
-                ctypes.byref(self.setup.target) if last else None,
-                self.setup.factors,
-            )
-
-
-class _Operands(NamedTuple):
-    """Packed operands, and the arrays that hold them."""
-
-    address: Packed
-    kept: tuple[npt.NDArray[Any], ...]
-
-
-def _pack(setup: _Setup, bits: Bits, size: int, fmt: FormatLimits, part: Part) -> _Operands:
-    """Convert a part of (rows or columns, inner) patterns of fp32 to operands, ``size`` rows or columns together."""
-    count, inner = bits.shape
-    groups, blocks = -(-count // size), -(-inner // setup.block)
-    values = np.empty(groups * size * inner + _ALIGNMENT // 4, np.float32)
-    extents = np.empty(groups * blocks, np.int64)
-    packed = Packed(values.ctypes.data + -values.ctypes.data % _ALIGNMENT, extents.ctypes.data)
-    setup.kernel.pack(
-        bits.ctypes.data,
-        *(stride // bits.itemsize for stride in bits.strides),
-        count,
-        inner,
-        size,
-        setup.block,
-        part,
-        ctypes.byref(fmt),
-        setup.how.flush,
-        ctypes.byref(packed),
+    work = m * inner * n * len(parts)
+    if count * work <= _TASK and progress is None:  # without what costs as much as a small product
+        multiply((0, count), (0, m), (0, n))
+        return
+    spans = (
+        [[(0, m)], [(0, n)]]
+        if work <= _TASK
+        else parts_of((m, n), (setup.kernel.band, setup.kernel.panel), setup.threads)
     )
-    return _Operands(packed, (values, extents))
+    tasks: list[tuple[Any, ...]] = list(itertools.product(spans_of(count, 1, max(1, _TASK // work)), *spans))
+    for ((_, last), (_, bottom), (_, end)), _ in zip(tasks, setup.map(multiply, tasks), strict=True):
+        if progress is not None and end == n:
+            progress((last - 1) * m + bottom, count * m)
+
+
+def parts_of(sizes: tuple[int, int], units: tuple[int, int], threads: int) -> list[list[tuple[int, int]]]:
+    """Return rows and columns of each call, from the first to one past the last: whole units, some for each thread."""
+    (m, n), (row_unit, column_unit) = sizes, units
+    columns = min(n, max(column_unit, _COLUMNS, min(_SUMS // m, 4 * _COLUMNS)))
+    rows = min(m, _ROWS, max(_FEWEST, _SUMS // columns))
+    while threads > 1 and -(-m // rows) * -(-n // columns) < 4 * threads and max(rows, columns) > 2 * _FEWEST:
+        rows, columns = (rows // 2, columns) if rows > columns else (rows, columns // 2)
+    return [spans_of(m, row_unit, rows), spans_of(n, column_unit, columns)]
+
+
+def spans_of(size: int, unit: int, most: int) -> list[tuple[int, int]]:
+    """Return the first, and one past the last, of equal parts of whole units."""
+    count = -(-size // max(unit, most))
+    step = -(-size // (count * unit)) * unit
+    return [(first, min(first + step, size)) for first in range(0, size, step)]

@@ -123,71 +123,33 @@ static inline words part_of(words bits, enum part part) {
 
 /* The first `count` numbers from here, and zeros if these are fewer than a vector has. */
 static inline words load(const void *from, int64_t count) {
+#if defined __AVX512F__
+  return (words)_mm512_maskz_loadu_epi32(count >= LANES ? 0xFFFF : (1u << count) - 1, from);
+#else
   words some = { 0 };
   if (count >= LANES) memcpy(&some, from, sizeof some);
   else memcpy(&some, from, count * sizeof(uint32_t));
   return some;
+#endif
 }
 
 static inline void store(void *to, words some, int64_t count) {
+#if defined __AVX512F__
+  _mm512_mask_storeu_epi32(to, count >= LANES ? 0xFFFF : (1u << count) - 1, (__m512i)some);
+#else
   if (count >= LANES) memcpy(to, &some, sizeof some);
   else memcpy(to, &some, count * sizeof(uint32_t));
-}
-
-/* One group's part of one block: `count` rows or columns, `step` words apart, and `length` k, `k_step` apart. */
-static struct extent pack_block(const uint32_t *source, int64_t step, int64_t k_step, int64_t count, int64_t length,
-                                int64_t size, enum part part, const struct format *format, int flush,
-                                float *values) {
-  words least = (words){ 0 } + INFINITE, most = { 0 };
-  if (count < size) memset(values, 0, length * size * sizeof *values);
-  /* Along what is contiguous in memory. */
-  int along_k = step != 1;
-  int64_t lines = along_k ? count : length, line_step = along_k ? step : k_step, line_to = along_k ? 1 : size;
-  int64_t items = along_k ? length : count, item_step = along_k ? k_step : step, item_to = along_k ? size : 1;
-  for (int64_t line = 0; line < lines; line++)
-    for (int64_t first = 0; first < items; first += LANES) {
-      int64_t n = least_of(LANES, items - first);
-      const uint32_t *from = source + line * line_step + first * item_step;
-      __builtin_prefetch(from + 16 * line_step);
-      union { words vector; uint32_t each[LANES]; } some = { { 0 } };
-      if (item_step == 1) some.vector = load(from, n);
-      else for (int64_t i = 0; i < n; i++) some.each[i] = from[i * item_step];
-      words bits = converted(part_of(some.vector, part), format, flush), magnitude = bits & MAGNITUDE;
-      words low = chosen(magnitude == 0, (words){ 0 } + INFINITE, magnitude), infinite = magnitude >= INFINITE;
-      least = chosen(low < least, low, least);
-      most = chosen(magnitude > most & ~infinite, magnitude, most);
-      some.vector = bits;
-      float *to = values + line * line_to + first * item_to;
-      if (item_to == 1) store(to, bits, n);
-      else for (int64_t i = 0; i < n; i++) memcpy(to + i * item_to, some.each + i, sizeof *to);
-    }
-  struct extent extent = { INFINITE >> FRACTION_WIDTH, 0 };
-  for (int lane = 0; lane < LANES; lane++) {
-    int32_t low = least[lane] >> FRACTION_WIDTH, high = most[lane] >> FRACTION_WIDTH;
-    if (low < extent.least) extent.least = low;
-    if (high > extent.most) extent.most = high;
-  }
-  return extent;
+#endif
 }
 
 /* Convert and pack a part of `count` rows or columns of `inner` operands each, in blocks of so many k; what is missing
  * in the last group is zero. */
 void kernel_pack(const uint32_t *source, int64_t step, int64_t k_step, int64_t count, int64_t inner, int64_t size,
-                 int64_t block, int32_t part, const struct format *format, int32_t flush, struct packed *packed) {
-  struct format f = *format;
-  int64_t blocks = (inner + block - 1) / block;
-  for (int64_t first = 0; first < count; first += size)
-    for (int64_t k = 0; k < inner; k += block)
-      packed->extents[first / size * blocks + k / block] = pack_block(
-        source + first * step + k * k_step, step, k_step, least_of(size, count - first), least_of(block, inner - k),
-        size, part, &f, flush, packed->values + first * inner + k * size);
-}
+                 int64_t block, int32_t part, const struct format *format, int32_t flush, struct packed *packed);
 
-static inline floats spread(float x) {
-  floats all;
-  for (int lane = 0; lane < LANES; lane++) all[lane] = x;
-  return all;
-}
+/* A number in all lanes, -0 and NaNs included. A loop over lanes would be two halves where a compiler prefers shorter
+ * vectors than these, as for Intel's processors, and joining them in memory takes ten times as long as multiplying. */
+static inline floats spread(float x) { return x - (floats){ 0 }; }
 
 /* Steps of a processing element. */
 
@@ -202,8 +164,13 @@ static inline floats fused(floats sum, floats a, floats b) {
 }
 
 static inline floats flushed(floats x) {
+#if defined __AVX512F__
+  __mmask16 tiny = _mm512_testn_epi32_mask((__m512i)x, _mm512_set1_epi32(INFINITE));
+  return (floats)_mm512_mask_and_epi32((__m512i)x, tiny, (__m512i)x, _mm512_set1_epi32(~MAGNITUDE));
+#else
   words bits = (words)x, tiny = (bits & MAGNITUDE) < (1 << FRACTION_WIDTH);
   return (floats)(bits & ~(tiny & MAGNITUDE));
+#endif
 }
 
 /* To the nearest number with `dropped` bits less, ties to even, as a sum with a number of its sign and so much larger
@@ -332,8 +299,7 @@ static void sum_up_plainly(const float *a, const float *b, int64_t length, float
       const plain_floats *right = (const plain_floats *)(b + k * PANEL + first);
 #pragma GCC unroll 16
       for (int m = 0; m < BAND; m++) {
-        plain_floats left;
-        for (int lane = 0; lane < PLAIN_LANES; lane++) left[lane] = a[k * BAND + m];
+        plain_floats left = a[k * BAND + m] - (plain_floats){ 0 };
 #pragma GCC unroll 16
         for (int v = 0; v < VECTORS; v++) sums[m][v] = sums[m][v] + left * right[v];
       }
@@ -436,7 +402,7 @@ static inline __attribute__((always_inline)) void add_block(int terms, const flo
     for (int m = 0; m < BAND; m++) {
       floats left[8], *sum = (floats *)(sums + m * PANEL) + v;
 #pragma GCC unroll 8
-      for (int i = 0; i < terms; i++) left[i] = a[i * BAND + m] - (floats){ 0 };
+      for (int i = 0; i < terms; i++) left[i] = spread(a[i * BAND + m]);
       *sum = add_terms(*sum, left, right, terms);
     }
   }
@@ -603,82 +569,63 @@ static inline void factors_of(const struct factors *factors, int64_t m, int64_t 
   }
 }
 
+/* As `converted`; a result in fp32 loses what is tiny only. */
+static inline words finished(words bits, const struct format *target, int flush) {
+  if (!is_fp32(target)) return converted(bits, target, flush);
+  words number = flush ? (words)flushed((floats)bits) : bits;
+  return chosen((bits & MAGNITUDE) > INFINITE, (words){ 0 } + CANONICAL_NAN, number);
+}
+
+/* Where sums are in a result of so many columns, and their factors, if they have any: random words, and factors, depend
+ * on the place. */
+struct where {
+  int64_t m, n, k, columns;
+  uint32_t seed;
+  const struct factors *factors;
+};
+
 /* One pass: multiply some bands of `a` with some panels of `b` into the result, of (m, n).
  *
  * later: it goes on where the pass before ended. clear: NaNs that are there become +0 first. target: the format to
- * which sums are converted then, or none. */
-void kernel_multiply(const struct arithmetic *how, const struct packed *a, const struct packed *b, int64_t m,
-                     int64_t inner, int64_t n, int64_t rows, int64_t block, int64_t first_band, int64_t last_band,
-                     int64_t first_panel, int64_t last_panel, int32_t later, int32_t clear, float *result,
-                     const struct format *target, const struct factors *factors) {
+ * which sums are converted then, or none. step: how far rows of the result are apart. */
+static void multiply(const struct arithmetic *how, const struct where *where, const struct packed *a,
+                     const struct packed *b, int64_t m, int64_t inner, int64_t n, int64_t rows, int64_t block,
+                     int64_t first_band, int64_t last_band, int64_t first_panel, int64_t last_panel, int32_t later,
+                     int32_t clear, float *result, int64_t step, const struct format *target) {
   int64_t blocks = (inner + block - 1) / block;
+  const struct factors *factors = where->factors;
   int drawn = how->rounding_between == STOCHASTIC;
   int kept = !factors && same_format(&how->sum, &how->between);  /* a tile's sums are those between tiles */
-  struct place place = { .columns = n, .stream = stream_of(how->seed, 2) };
+  struct place place = { .columns = where->columns, .stream = stream_of(where->seed, 2) };
   float sums[BAND * PANEL] __attribute__((aligned(WIDTH)));
   for (int64_t at = 0; at < blocks; at++)
     for (int64_t panel = first_panel; panel < last_panel; panel++)
       for (int64_t band = first_band; band < last_band; band++) {
-        enum step step = choose(how, a->extents[band * blocks + at], b->extents[panel * blocks + at]);
+        enum step kind = choose(how, a->extents[band * blocks + at], b->extents[panel * blocks + at]);
         int64_t end = least_of((at + 1) * block, inner), used = least_of(PANEL, n - panel * PANEL);
         for (int64_t k = at * block; k < end; k += rows) {
-          place.m = band * BAND, place.n = panel * PANEL, place.k = k;
-          tile(how, &place, step, a->values + (band * inner + k) * BAND, b->values + (panel * inner + k) * PANEL,
+          place.m = where->m + band * BAND, place.n = where->n + panel * PANEL, place.k = where->k + k;
+          tile(how, &place, kind, a->values + (band * inner + k) * BAND, b->values + (panel * inner + k) * PANEL,
                least_of(rows, end - k), sums);
           for (int64_t i = 0; i < least_of(BAND, m - band * BAND); i++)
             for (int64_t j = 0; j < used; j += LANES) {
-              float *to = result + (place.m + i) * n + place.n + j, products[LANES];
+              float *to = result + (band * BAND + i) * step + panel * PANEL + j, products[LANES];
               floats sum = *(floats *)(sums + i * PANEL + j);
               words row = { 0 };
               if (drawn) for (int lane = 0; lane < LANES; lane++) row[lane] = row_at(&place, i, j + lane);
               if (!kept) {
-                if (factors) factors_of(factors, place.m + i, place.n + j, used - j, k, products);
-                sum = between_tiles(how, sum, factors ? products : 0, row, k);
+                if (factors) factors_of(factors, place.m + i, place.n + j, used - j, place.k, products);
+                sum = between_tiles(how, sum, factors ? products : 0, row, place.k);
               }
               if (later || k) {
                 floats total = (floats)load(to, used - j);
                 if (clear && !k) total = (floats)((words)total & (words)(total == total));
-                sum = added(how, total, sum, row, k);
+                sum = added(how, total, sum, row, place.k);
               }
               words number = (words)sum;
-              if (target && k + rows >= inner) number = converted(number, target, how->flush);
+              if (target && k + rows >= inner) number = finished(number, target, how->flush);
               store(to, number, used - j);
             }
         }
       }
-}
-
-/* Small products, one after the other, each of (m, inner) times (inner, n), and the results converted to a format. The
- * parts of activations and weights are given for each pass. Each product has the seed after the one before. Gives 0, or
- * 1 where there is no memory. */
-int32_t kernel_products(const struct arithmetic *first, const struct format *target, const struct stack *a,
-                        const struct stack *b, int64_t count, int64_t m, int64_t inner, int64_t n, int64_t rows,
-                        int64_t block, const int32_t (*parts)[2], int64_t passes, float *result,
-                        const struct factors *factors) {
-  struct arithmetic its = *first, *how = &its;
-  struct factors both[2];
-  if (factors) memcpy(both, factors, sizeof both);
-  int64_t bands = (m + BAND - 1) / BAND, panels = (n + PANEL - 1) / PANEL, blocks = (inner + block - 1) / block;
-  int64_t values = (bands * BAND + panels * PANEL) * inner * sizeof(float);
-  int64_t size = values + (bands + panels) * blocks * sizeof(struct extent);
-  char *memory = aligned_alloc(WIDTH, (size + WIDTH - 1) / WIDTH * WIDTH);
-  if (!memory) return 1;
-  struct packed right = { (float *)memory, (struct extent *)(memory + values) };
-  struct packed left = { right.values + panels * PANEL * inner, right.extents + panels * blocks };
-  for (int64_t i = 0; i < count; i++, result += m * n, its.seed++)
-    for (int64_t pass = 0; pass < passes; pass++) {
-      for (int side = 0; factors && side < 2; side++)
-        if (both[side].values) both[side].values = factors[side].values + i * both[side].product_step;
-      int last = pass == passes - 1;
-      if (!i || a->product_step || passes > 1)
-        kernel_pack(a->words + i * a->product_step, a->step, a->k_step, m, inner, BAND, block, parts[pass][0],
-                    &how->operand, how->flush, &left);
-      if (!i || b->product_step || passes > 1)
-        kernel_pack(b->words + i * b->product_step, b->step, b->k_step, n, inner, PANEL, block, parts[pass][1],
-                    &how->weight, how->flush, &right);
-      kernel_multiply(how, &left, &right, m, inner, n, rows, block, 0, bands, 0, panels, pass > 0, pass && last, result,
-                      last ? target : 0, factors ? both : 0);
-    }
-  free(memory);
-  return 0;
 }

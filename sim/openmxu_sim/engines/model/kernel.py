@@ -1,4 +1,4 @@
-"""The functions of ``kernel.c``, and the number formats as it takes them."""
+"""The functions of ``kernel.c``, ``packing.c`` and ``products.c``, and the number formats as it takes them."""
 
 import ctypes
 from functools import lru_cache
@@ -68,16 +68,22 @@ class Preparation(ctypes.Structure):
     ]
 
 
-class Packed(ctypes.Structure):
-    """``struct packed``."""
-
-    _fields_ = [("values", _pointer), ("extents", _pointer)]
-
-
 class Stack(ctypes.Structure):
     """``struct stack``."""
 
     _fields_ = [("words", _pointer), ("product_step", _int64), ("step", _int64), ("k_step", _int64)]
+
+
+class Origin(ctypes.Structure):
+    """``struct origin``."""
+
+    _fields_ = [(name, _int64) for name in ("product", "m", "n", "columns")]
+
+
+class Places(ctypes.Structure):
+    """``struct places``."""
+
+    _fields_ = [("at", _pointer), ("k_at", _pointer), ("along_k", _int32)]
 
 
 @lru_cache(maxsize=64)
@@ -128,7 +134,7 @@ _ROUNDINGS = ("nearest", "truncate", "stochastic")
 
 
 class Kernel:
-    """The functions of the library, with their types; see ``kernel.c``.
+    """The functions of the library, with their types; see the C files.
 
     Attributes
     ----------
@@ -142,30 +148,38 @@ class Kernel:
             function = getattr(functions, f"kernel_{name}")
             function.argtypes, function.restype = [], _int64
             setattr(self, name, function())
-        self.pack = functions.kernel_pack
-        self.pack.argtypes = [_pointer, *[_int64] * 6, _int32, _pointer, _int32, _pointer]
-        self.multiply = functions.kernel_multiply
-        self.multiply.argtypes = [*[_pointer] * 3, *[_int64] * 9, _int32, _int32, *[_pointer] * 3]
-        self.products = functions.kernel_products
-        self.products.argtypes = [*[_pointer] * 4, *[_int64] * 6, _pointer, _int64, _pointer, _pointer]
-        self.products.restype = _int32
+        self.part = functions.kernel_part
+        self.part.argtypes = [*[_pointer] * 4, *[_int64] * 6, _pointer, _int64, _pointer, _int64, _pointer, _pointer]
+        self.part.restype = _int32
+        self.convert = functions.kernel_convert
+        self.convert.argtypes = [_pointer, _int64, _int32, _pointer, _int32, _pointer]
+        self.places = functions.kernel_places
+        self.places.argtypes = [*[_pointer] * 5, _int64, *[_pointer] * 4, *[_int64] * 3, _pointer, _pointer]
+        self.places.argtypes += [_int32, _pointer]
+        self.places.restype = _int32
         self.peaks = functions.kernel_peaks
         self.peaks.argtypes = [_pointer, *[_int64] * 3, _int32, _pointer]
         self.prepare = functions.kernel_prepare
         self.prepare.argtypes = [_pointer, _pointer, *[_int64] * 3, *[_pointer] * 3]
-        for function in (self.pack, self.multiply, self.peaks, self.prepare):
+        for function in (self.convert, self.peaks, self.prepare):
             function.restype = None
 
     band: int
     panel: int
 
 
+def kernel_source() -> str:
+    """Return the text of the library."""
+    return "".join(
+        native.resource(__package__, name) for name in ("kernel.c", "packing.c", "products.c", "preparation.c")
+    )
+
+
 @lru_cache(maxsize=1)
 def load_kernel() -> Kernel:
     """Load the kernel for this processor, from the cache or built now, which takes two seconds."""
     note = "compiling the engine model for this processor, once: a few seconds"
-    text = "".join(native.resource(__package__, name) for name in ("kernel.c", "preparation.c"))
-    return fetch_library(text, Kernel, _check, note=note)
+    return fetch_library(kernel_source(), Kernel, _check, note=note)
 
 
 def _check(library: bytes) -> bool:

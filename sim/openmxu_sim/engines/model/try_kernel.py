@@ -14,8 +14,10 @@ import numpy as np
 from openmxu_sim import golden
 from openmxu_sim.engines import model
 from openmxu_sim.engines.library import RIGHT
+from openmxu_sim.engines.model.convolution import Side, placed_products
 from openmxu_sim.engines.model.kernel import Kernel
 from openmxu_sim.operands import vectors
+from openmxu_sim.operands.aliases import Floats
 
 _CASES: tuple[dict[str, Any], ...] = (
     {"operand": "bf16"},
@@ -46,9 +48,22 @@ def main(library: str) -> None:
         right = golden.matmul(a, b, rows=4, subnormals=mode, **case)
         result = model.matmul(a, b, rows=4, subnormals=mode, **case, kernel=kernel)
         wrong = np.count_nonzero(golden.to_bits(result) != golden.to_bits(right))
+        out = np.empty_like(right)
+        placed_products(*_sides(a, b, out), 1, rows=4, subnormals=mode, **case, kernel=kernel)
+        wrong += np.count_nonzero(golden.to_bits(out) != golden.to_bits(right))
         if wrong:
             sys.exit(f"{wrong} of {right.size} elements of a known product are wrong ({mode}, {case})")
     print(RIGHT)
+
+
+def _sides(a: Floats, b: Floats, out: Floats) -> tuple[Side, Side, Side]:
+    """Return a product as one of operands that may lie anywhere."""
+    m, k, n = (np.arange(size, dtype=np.int64) for size in (*a.shape, b.shape[1]))
+    left, right = (
+        Side(a, m * len(k), k, 0, along_k=True),
+        Side(np.ascontiguousarray(b), n, k * len(n), 0, along_k=False),
+    )
+    return left, right, Side(out, m * len(n), n, 0, along_k=False)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,117 @@
+"""Products whose operands lie anywhere in memory, as those of convolutions do: ``products.c``.
+
+Patches of images are packed from the images themselves, a cache's worth at a time; sums and their order are those of
+:func:`openmxu_sim.engines.model.products`.
+"""
+
+import ctypes
+import itertools
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from openmxu_sim.engines.model import Setup, parts_of, products, spans_of
+from openmxu_sim.engines.model.kernel import FormatLimits, Places
+from openmxu_sim.golden.environment import ieee_arithmetic
+from openmxu_sim.operands.aliases import Floats
+
+Offsets = npt.NDArray[np.int64]
+
+_TASK = 1 << 26
+"""Multiply-adds of small groups that one call computes."""
+
+_Numbers = ctypes.c_int64 * 3
+
+
+@dataclass(frozen=True)
+class Side:
+    """Operands of one side, or results: an array, and the offsets in it of rows or columns, and of each k.
+
+    The sum of two offsets is a place. Both increase.
+    """
+
+    array: Floats
+    """A contiguous array of fp32."""
+    at: Offsets
+    k_at: Offsets
+    step: int
+    """Offsets in the array's first group, and how far apart groups are."""
+    along_k: bool
+    """Whether operands next to each other in memory belong to one row or column."""
+
+
+@ieee_arithmetic()
+def placed_products(
+    a: Side, b: Side, out: Side, groups: int, *, units: tuple[int, int] = (1, 1), add: bool = False, **options: Any
+) -> None:
+    """Multiply rows by columns, for each group; ``out`` has the rows' offsets in ``at`` and the columns' in ``k_at``.
+
+    With ``add``, results are added to what is there, in the order of rows: calls of the kernel have whole units of rows
+    and columns, and other units have other places. ``options`` are those of :meth:`openmxu_sim.engines.model.Setup.of`.
+    """
+    inner = len(a.k_at)
+    setup = Setup.of(inner, **options)
+    if 0 in (out.array.size, inner):
+        return
+    converted = [
+        (_converted(setup, a.array, one, setup.how.operand), _converted(setup, b.array, other, setup.how.weight))
+        for one, other in setup.passes
+    ]
+    sides = [Places(side.at.ctypes.data, side.k_at.ctypes.data, side.along_k) for side in (a, b)]
+    addresses = [(one.ctypes.data, other.ctypes.data) for one, other in converted]
+    values = (ctypes.c_void_p * 2 * len(addresses))(*((ctypes.c_void_p * 2)(*pair) for pair in addresses))
+    steps = _Numbers(a.step, b.step, out.step)
+
+    def multiply(groups: tuple[int, int], rows: tuple[int, int], columns: tuple[int, int]) -> None:
+        failed = setup.kernel.places(
+            *(ctypes.byref(struct) for struct in (setup.how, setup.target, *sides)),
+            values,
+            len(addresses),
+            *(_Numbers(*span) for span in (groups, rows, columns)),
+            steps,
+            inner,
+            setup.rows,
+            setup.block,
+            out.at.ctypes.data,
+            out.k_at.ctypes.data,
+            add,
+            out.array.ctypes.data,
+        )
+        if failed:
+            raise MemoryError("not enough memory for the operands of a product")
+
+    sizes, whole = (
+        (len(a.at), len(b.at)),
+        (math.lcm(units[0], setup.kernel.band), units[1] if add else setup.kernel.panel),
+    )
+    together = _TASK // (math.prod(sizes) * inner * len(addresses))
+    threads = -(-setup.threads // groups)
+    spans = spans_of(groups, 1, min(together, -(-groups // setup.threads))), *parts_of(sizes, whole, threads)
+    for _ in setup.map(multiply, list(itertools.product(*spans))):
+        pass
+
+
+def whole_products(
+    a: Side, b: Side, out: Side, groups: int, *, units: tuple[int, int] = (1, 1), add: bool = False, **options: Any
+) -> tuple[Floats, Floats, Floats]:
+    """Compute the same by matrices that are copied first: returns both stacks of operands, and the products."""
+    each = np.arange(groups)[:, np.newaxis, np.newaxis]
+    left = a.array.reshape(-1)[each * a.step + a.at[:, np.newaxis] + a.k_at]
+    right = b.array.reshape(-1)[each * b.step + b.k_at[:, np.newaxis] + b.at]
+    result = products(left.view(np.uint32), right.view(np.uint32), **options)
+    flat = out.array.reshape(-1)
+    for group, rows in enumerate(result):
+        for row, numbers in zip(out.at, rows, strict=True):
+            at = group * out.step + row + out.k_at
+            flat[at] = flat[at] + numbers if add else numbers
+    return left, right, result
+
+
+def _converted(setup: Setup, array: Floats, part: int, fmt: FormatLimits) -> Floats:
+    """Return a part of operands in the unit's format."""
+    result = np.empty(array.size, np.float32)
+    setup.kernel.convert(array.ctypes.data, array.size, part, ctypes.byref(fmt), setup.how.flush, result.ctypes.data)
+    return result
