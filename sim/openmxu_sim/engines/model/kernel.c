@@ -247,7 +247,7 @@ static inline uint32_t word_at(uint32_t row, int64_t k, int kind) { return mixed
 
 /* Sums of a band and a panel over one tile, k by k. The loops over vectors are unrolled: the sums are registers. */
 
-enum step { FUSED, PLAIN, FLUSHING, NARROW, GENERAL, CUT, TERMS, GENERAL_TERMS };
+enum step { FUSED, PLAIN, FLUSHING, NARROW, GENERAL, CUT, GENERAL_CUT, TERMS, CUT_TERMS, GENERAL_TERMS };
 
 /* Where a tile is: random words of its sums depend on it. */
 struct place {
@@ -344,6 +344,45 @@ static void sum_up_otherwise(const struct arithmetic *how, const struct place *a
     }
 }
 
+typedef double doubles __attribute__((vector_size(2 * WIDTH)));
+typedef uint64_t longs __attribute__((vector_size(2 * WIDTH)));
+
+static inline words mixed_words(words x) {
+  x = (x ^ x >> 16) * 0x7FEB352Du;
+  x = (x ^ x >> 15) * 0x846CA68Bu;
+  return x ^ x >> 16;
+}
+
+/* Normal numbers with `dropped` bits less, after the upper 24 bits of what is cut off and a word are added. */
+static inline doubles cut_after(doubles x, int dropped, words word) {
+  longs bits = (longs)x >> (dropped - 24) << (dropped - 24);
+  bits += __builtin_convertvector(word >> 8, longs) << (dropped - 24);
+  return (doubles)(bits >> dropped << dropped);
+}
+
+/* As `sum_up_otherwise`, where no number is tiny or too large. */
+static void sum_up_cut(const struct arithmetic *how, const struct place *at, const float *a, const float *b,
+                       int64_t length, float *out) {
+  int dropped = 52 - how->sum.fraction_width, drawn = how->rounding == STOCHASTIC;
+  for (int m = 0; m < BAND; m++)
+    for (int v = 0; v < VECTORS; v++) {
+      doubles sum = { 0 };
+      words row = { 0 }, word = { 0 };
+      if (drawn) for (int lane = 0; lane < LANES; lane++) row[lane] = row_at(at, m, v * LANES + lane);
+      for (int64_t k = 0; k < length; k++) {
+        floats exact = spread(a[k * BAND + m]) * ((const floats *)(b + k * PANEL))[v];
+        if (drawn) word = mixed_words(row ^ mixed((uint32_t)(4 * (at->k + k))));
+        doubles product = cut_after(__builtin_convertvector(exact, doubles), dropped, word);
+        if (drawn) word = mixed_words(row ^ mixed((uint32_t)(4 * (at->k + k) + 1)));
+        doubles total = sum + product, part = total - sum, error = (sum - (total - part)) + (product - part);
+        /* Knuth's error is exact: where it has the other sign, the sum was rounded away from zero. */
+        longs away = (longs)(error != 0) & (longs)(((longs)error ^ (longs)total) >> 63 != 0) & (longs)(total != 0);
+        sum = cut_after((doubles)((longs)total + away), dropped, word);
+      }
+      ((floats *)(out + m * PANEL))[v] = __builtin_convertvector(sum, floats);
+    }
+}
+
 /* Several products and a sum at once: the contract's "Several terms". */
 
 enum { BELOW = 3 };  /* bits of the window below the last place of a sum */
@@ -420,6 +459,43 @@ static inline __attribute__((always_inline)) void sum_up_terms(int terms, const 
   add_block(terms, last_a, last_b, out);
 }
 
+/* As `add_terms`, of any width, with any guard bits, cut or rounded: integers of binary64 hold the sum of all terms. */
+static inline floats add_cut_terms(floats c, const floats *a, const floats *b, int terms, int last, int dropped,
+                                   int nearest) {
+  floats products = { 0 };
+  for (int i = 0; i < terms; i++) products = larger(products, power_of(a[i]) * power_of(b[i]));
+  words largest = (words)larger(products, power_of(c));
+  floats scale = (floats)((2 * BIAS + last) * (1u << FRACTION_WIDTH) - largest);
+  doubles total = { 0 };
+  for (int i = 0; i < terms; i += 4) {
+    integers some = cut(i ? (floats){ 0 } : c, a + i, b + i, terms - i < 4 ? terms - i : 4, scale);
+    total += __builtin_convertvector(some, doubles);
+  }
+  longs bits = (longs)total;
+  if (nearest) bits += (1ull << (dropped - 1)) - 1 + (bits >> dropped & 1);
+  total = (doubles)(bits >> dropped << dropped);
+  floats sum = __builtin_convertvector(total, floats) * (floats)(largest - (last << FRACTION_WIDTH));
+  words stays = (words)(products == 0) | (words)(power_of(c) == (floats)((words){ 0 } + INFINITE));
+  return (floats)chosen(stays, (words)c, (words)sum);
+}
+
+static void sum_up_cut_terms(const struct arithmetic *how, const float *a, const float *b, int64_t length, float *out) {
+  int terms = how->terms, last = how->sum.fraction_width + how->guard, dropped = 52 - how->sum.fraction_width;
+  floats left[32], right[32];
+  memset(out, 0, BAND * PANEL * sizeof *out);
+  for (int64_t k = 0; k < length; k += terms) {
+    int some = least_of(terms, length - k);
+    for (int v = 0; v < VECTORS; v++) {
+      for (int i = 0; i < some; i++) right[i] = ((const floats *)(b + (k + i) * PANEL))[v];
+      for (int m = 0; m < BAND; m++) {
+        for (int i = 0; i < some; i++) left[i] = spread(a[(k + i) * BAND + m]);
+        floats *sum = (floats *)(out + m * PANEL) + v;
+        *sum = add_cut_terms(*sum, left, right, some, last, dropped, how->rounding == NEAREST);
+      }
+    }
+  }
+}
+
 /* The exponent of a number of fp32; that of zeros takes no part. */
 static inline int exponent_of(float x) {
   uint32_t bits;
@@ -486,11 +562,15 @@ static enum step choose(const struct arithmetic *how, struct extent a, struct ex
   /* Every product is at least 2^least, and less than 2^most. */
   int least = a.least + b.least - 2 * BIAS, most = a.most + b.most - 2 * BIAS + 2;
   /* The window of the least product ends at 2^-126: no sum is tiny, and every scale is a number. */
+  int far_below = most + 40 <= sum->max_exponent;  /* no sum of a tile reaches the largest number */
   if (how->terms > 1) {
-    int known = is_fp32(sum) && how->terms <= 8 && how->guard == BELOW && how->rounding == NEAREST;
-    return known && exact && least >= -100 && most <= BIAS + 1 ? TERMS : GENERAL_TERMS;
+    int usual = is_fp32(sum) && how->terms <= 8 && how->guard == BELOW && how->rounding == NEAREST;
+    if (usual) return exact && least >= -100 && most <= BIAS + 1 ? TERMS : GENERAL_TERMS;
+    int fits = far_below && least - sum->fraction_width - how->guard >= sum->min_exponent;
+    return exact && fits && how->rounding != STOCHASTIC ? CUT_TERMS : GENERAL_TERMS;
   }
-  if (how->rounding != NEAREST) return CUT;
+  if (how->rounding != NEAREST)
+    return exact && far_below && least - sum->fraction_width >= sum->min_exponent ? CUT : GENERAL_CUT;
   if (!is_fp32(sum)) {
     int bound = most + sum->fraction_width + 1, fits = bound <= sum->max_exponent && bound <= 100;
     fits = fits && least - sum->fraction_width >= sum->min_exponent;
@@ -503,19 +583,23 @@ static enum step choose(const struct arithmetic *how, struct extent a, struct ex
 
 static void tile(const struct arithmetic *how, const struct place *at, enum step step, const float *a, const float *b,
                  int64_t length, float *out) {
-  if (step == TERMS && !(is_finite(a, length * BAND) && is_finite(b, length * PANEL))) step = GENERAL_TERMS;
+  int quick = step == TERMS || step == CUT_TERMS || step == CUT;
+  if (quick && !(is_finite(a, length * BAND) && is_finite(b, length * PANEL)))
+    step = step == CUT ? GENERAL_CUT : GENERAL_TERMS;
   switch (step) {
     case FUSED: sum_up(FUSED, 0, a, b, length, out); break;
     case PLAIN: sum_up_plainly(a, b, length, out); break;
     case FLUSHING: sum_up(FLUSHING, 0, a, b, length, out); break;
     case NARROW: sum_up(NARROW, FRACTION_WIDTH - how->sum.fraction_width, a, b, length, out); break;
     case GENERAL: sum_up_generally(how, a, b, length, out); break;
-    case CUT: sum_up_otherwise(how, at, a, b, length, out); break;
+    case CUT: sum_up_cut(how, at, a, b, length, out); break;
+    case GENERAL_CUT: sum_up_otherwise(how, at, a, b, length, out); break;
     case TERMS:
       if (how->terms == 2) sum_up_terms(2, a, b, length, out);
       else if (how->terms == 4) sum_up_terms(4, a, b, length, out);
       else sum_up_terms(8, a, b, length, out);
       break;
+    case CUT_TERMS: sum_up_cut_terms(how, a, b, length, out); break;
     case GENERAL_TERMS: sum_up_terms_generally(how, at, a, b, length, out);
   }
 }
