@@ -21,7 +21,7 @@ from openmxu_sim.operands.aliases import Floats
 Offsets = npt.NDArray[np.int64]
 
 _TASK = 1 << 26
-"""Multiply-adds of small groups that one call computes."""
+"""Multiply-adds of small groups that one call computes, and of products that one thread does."""
 
 _Numbers = ctypes.c_int64 * 3
 
@@ -80,13 +80,13 @@ def placed_products(
         if failed:
             raise MemoryError("not enough memory for the operands of a product")
 
-    sizes, whole = (
-        (len(a.at), len(b.at)),
-        (math.lcm(units[0], setup.kernel.band), units[1] if add else setup.kernel.panel),
-    )
-    together = _TASK // (math.prod(sizes) * inner * len(addresses))
-    threads = -(-setup.threads // groups)
-    spans = spans_of(groups, 1, min(together, -(-groups // setup.threads))), *parts_of(sizes, whole, threads)
+    m, n = len(a.at), len(b.at)
+    work, (band, panel) = m * n * inner * len(addresses), (setup.kernel.band, setup.kernel.panel)
+    if work * groups <= _TASK:  # threads would take longer to start
+        setup = setup._replace(threads=1)
+    whole = math.lcm(units[0], band), units[1] if add else panel
+    of_sizes = parts_of((m, n), whole, -(-setup.threads // groups))
+    spans = spans_of(groups, 1, min(_TASK // work, -(-groups // setup.threads))), *of_sizes
     for _ in setup.map(multiply, list(itertools.product(*spans))):
         pass
 
