@@ -56,8 +56,8 @@ def placed_products(
     setup = Setup.of(inner, **options)
     if 0 in (out.array.size, inner):
         return
-    converted = [(_converted(setup, a.array, one), _converted(setup, b.array, other)) for one, other in setup.passes]
     sides = [Places(side.at.ctypes.data, side.k_at.ctypes.data, side.along_k) for side in (a, b)]
+    converted = [(_converted(setup, a.array, one), _converted(setup, b.array, other)) for one, other in setup.passes]
     addresses = [(one.ctypes.data, other.ctypes.data) for one, other in converted]
     values = (ctypes.c_void_p * 2 * len(addresses))(*((ctypes.c_void_p * 2)(*pair) for pair in addresses))
     steps = _Numbers(a.step, b.step, out.step)
@@ -69,25 +69,18 @@ def placed_products(
             len(addresses),
             *(_Numbers(*span) for span in (groups, rows, columns)),
             steps,
-            inner,
-            setup.rows,
-            setup.block,
-            out.at.ctypes.data,
-            out.k_at.ctypes.data,
-            add,
-            out.array.ctypes.data,
+            *(inner, setup.rows, setup.block, out.at.ctypes.data, out.k_at.ctypes.data, add, out.array.ctypes.data),
         )
         if failed:
             raise MemoryError("not enough memory for the operands of a product")
 
-    m, n = len(a.at), len(b.at)
-    work, (band, panel) = m * n * inner * len(addresses), (setup.kernel.band, setup.kernel.panel)
+    work = len(a.at) * len(b.at) * inner * len(addresses)
     if work * groups <= _TASK:  # threads would take longer to start
         setup = setup._replace(threads=1)
-    whole = math.lcm(units[0], band), units[1] if add else panel
-    of_sizes = parts_of((m, n), whole, -(-setup.threads // groups))
-    spans = spans_of(groups, 1, min(_TASK // work, -(-groups // setup.threads))), *of_sizes
-    for _ in setup.map(multiply, list(itertools.product(*spans))):
+    whole = math.lcm(units[0], setup.units[0]), units[1] if add else setup.units[1]
+    spans = parts_of((len(a.at), len(b.at)), whole, -(-setup.threads // groups))
+    together = spans_of(groups, 1, min(_TASK // work, -(-groups // setup.threads)))
+    for _ in setup.map(multiply, list(itertools.product(together, *spans))):
         pass
 
 
