@@ -128,6 +128,13 @@ def _add_records(parser: argparse.ArgumentParser) -> None:
         )
 
 
+_PARAMETERS = (
+    *("rows", "columns", "stages", "terms", "precision", "subnormals", "operand", "weight", "output", "splitter"),
+    *("accumulate", "between", "seed", "units", "engine", "port", "stalls"),
+)
+"""Options that are parameters of ``simulate``."""
+
+
 def _matmul(options: argparse.Namespace) -> None:
     from openmxu_sim import simulate
     from openmxu_sim.operands.npy import read_matrix, to_npy
@@ -142,23 +149,7 @@ def _matmul(options: argparse.Namespace) -> None:
             product = simulate(
                 a,
                 b,
-                rows=options.rows,
-                columns=options.columns,
-                stages=options.stages,
-                terms=options.terms,
-                precision=options.precision,
-                subnormals=options.subnormals,
-                operand=options.operand,
-                weight=options.weight,
-                output=options.output,
-                splitter=options.splitter,
-                accumulate=options.accumulate,
-                between=options.between,
-                seed=options.seed,
-                units=options.units,
-                engine=options.engine,
-                port=options.port,
-                stalls=options.stalls,
+                **{name: getattr(options, name) for name in _PARAMETERS},
                 vcd=options.vcd,
                 window=window,
                 progress=progress,

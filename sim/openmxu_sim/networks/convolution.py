@@ -23,7 +23,7 @@ from functools import reduce
 
 import numpy as np
 
-from openmxu_sim.engines.model.convolution import Offsets, Side
+from openmxu_sim.engines.model.placed import Offsets, Side
 from openmxu_sim.networks.numerics import Multiplier, Seen
 from openmxu_sim.operands.aliases import Floats
 

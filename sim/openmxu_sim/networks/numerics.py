@@ -14,7 +14,7 @@ from openmxu.spec.passes import find_precision
 from openmxu.spec.stages import TERMS
 from openmxu_sim import golden
 from openmxu_sim.engines import model
-from openmxu_sim.engines.model.convolution import Side, placed_products, whole_products
+from openmxu_sim.engines.model.placed import Side, placed_products, whole_products
 from openmxu_sim.golden.setup import check_setup
 from openmxu_sim.golden.specifications import find_operand, find_sum
 from openmxu_sim.operands.aliases import Floats
@@ -190,7 +190,7 @@ class Multiplier:
         return result
 
     def placed(self, a: Side, b: Side, out: Side, groups: int, seen: "Seen", *, swapped: bool, **how: Any) -> None:
-        """Multiply operands that lie anywhere, as :func:`openmxu_sim.engines.model.convolution.placed_products` does.
+        """Multiply operands that lie anywhere, as :func:`openmxu_sim.engines.model.placed.placed_products` does.
 
         Those that are scaled, or whose errors are measured, are copied into matrices first.
 

@@ -3,7 +3,8 @@
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from enum import Enum
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 import torch
@@ -253,3 +254,31 @@ OPERANDS: Mapping[str, tuple[int, int]] = {
 
 CHECKED: Mapping[str, int] = {"_grouped_mm": 2}
 """Operators among these that check their arguments themselves, and how many of the first arguments are operands."""
+
+
+class Kind(Enum):
+    """The way to treat an operator."""
+
+    ON_UNIT = "computed by the unit"
+    COMPOSED = "made of other operators"
+    ESCAPE = "multiplies elsewhere"
+    WEIGHTED = "multiplies elsewhere if it is given weights"
+    PLAIN = "multiplies no matrices"
+
+
+@lru_cache(maxsize=4096)
+def kind_of(func: torch._ops.OpOverload) -> tuple[Kind, str]:
+    """Return the way to treat an operator, and the name of the function that computes it."""
+    namespace, _, name = func._schema.name.partition("::")
+    plain = name if name in ON_UNIT else name.removesuffix("_")
+    if namespace == "aten" and plain in ON_UNIT:
+        return Kind.ON_UNIT, plain
+    if torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), "CompositeImplicitAutograd"):
+        return Kind.COMPOSED, plain
+    if namespace == "aten" and name.startswith("_embedding_bag"):
+        return Kind.WEIGHTED, plain
+    return Kind.ESCAPE if escapes(func) else Kind.PLAIN, plain
+
+
+PLAIN: dict[int, torch._ops.OpOverload] = {}
+"""Operators that multiply no matrices, by their identity, which takes less time than their hash."""

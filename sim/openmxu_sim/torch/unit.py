@@ -5,8 +5,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import ContextDecorator, ExitStack, contextmanager
-from enum import Enum
-from functools import lru_cache, partial
+from functools import partial
 from inspect import signature
 from typing import Any, NamedTuple
 
@@ -24,7 +23,7 @@ from openmxu_sim.networks.history import History
 from openmxu_sim.networks.numerics import EscapeError, Multiplier, Numerics, Product, Work
 from openmxu_sim.torch import modules
 from openmxu_sim.torch.contexts import saving_hooks, thread
-from openmxu_sim.torch.operators import CHECKED, ON_UNIT, OPERANDS, escapes
+from openmxu_sim.torch.operators import CHECKED, ON_UNIT, OPERANDS, PLAIN, Kind, kind_of
 from openmxu_sim.torch.refusals import PLAIN_TYPES, check_shapes, check_types, described, parts, unsuitable
 
 
@@ -202,32 +201,6 @@ def _unit_of(options: Mapping[str, Any]) -> Unit:
     return Unit(**options)
 
 
-class _Kind(Enum):
-    ON_UNIT = "computed by the unit"
-    COMPOSED = "made of other operators"
-    ESCAPE = "multiplies elsewhere"
-    WEIGHTED = "multiplies elsewhere if it is given weights"
-    PLAIN = "multiplies no matrices"
-
-
-@lru_cache(maxsize=4096)
-def _kind(func: torch._ops.OpOverload) -> tuple[_Kind, str]:
-    """Return the way to treat an operator, and the name of the function that computes it."""
-    namespace, _, name = func._schema.name.partition("::")
-    plain = name if name in ON_UNIT else name.removesuffix("_")
-    if namespace == "aten" and plain in ON_UNIT:
-        return _Kind.ON_UNIT, plain
-    if torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), "CompositeImplicitAutograd"):
-        return _Kind.COMPOSED, plain
-    if namespace == "aten" and name.startswith("_embedding_bag"):
-        return _Kind.WEIGHTED, plain
-    return _Kind.ESCAPE if escapes(func) else _Kind.PLAIN, plain
-
-
-_plain: dict[int, torch._ops.OpOverload] = {}
-"""Operators that multiply no matrices, by their identity, which takes less time than their hash."""
-
-
 class _Mode(TorchDispatchMode):
     """PyTorch's handler of each operator, below automatic differentiation.
 
@@ -261,7 +234,7 @@ class _Mode(TorchDispatchMode):
         args: tuple[Any, ...] = (),
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
-        if types or self.results or self.hidden is not None or id(func) not in _plain:
+        if types or self.results or self.hidden is not None or id(func) not in PLAIN:
             return self._dispatch(func, types, args, kwargs or {})
         return func(*args, **kwargs) if kwargs else func(*args)
 
@@ -280,26 +253,26 @@ class _Mode(TorchDispatchMode):
             return func(*args, **kwargs)
         if not all(cls in PLAIN_TYPES for cls in types):
             return NotImplemented  # the others take themselves apart, and come back
-        kind, name = _kind(func)
-        if kind is _Kind.COMPOSED:
+        kind, name = kind_of(func)
+        if kind is Kind.COMPOSED:
             with self:
                 return func.decompose(*args, **kwargs)
-        if kind is _Kind.PLAIN:
-            _plain[id(func)] = func
+        if kind is Kind.PLAIN:
+            PLAIN[id(func)] = func
             result = func(*args, **kwargs)
             self.last = None if self.hidden is None else result
             return result
         options = {key: value for key, value in kwargs.items() if key != "out"}
         operands = [*args[: CHECKED.get(name)], *options.values()]
-        leaves = operands if kind is _Kind.ON_UNIT else tree_leaves(operands)
+        leaves = operands if kind is Kind.ON_UNIT else tree_leaves(operands)
         tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
         sizes = [tensor.numel() for tensor in tensors]
         # The unit needs all of its operands; other operators may have results and buffers among theirs.
-        if any(tensor.is_meta for tensor in tensors) or not (all if kind is _Kind.ON_UNIT else any)(sizes):
+        if any(tensor.is_meta for tensor in tensors) or not (all if kind is Kind.ON_UNIT else any)(sizes):
             return func(*args, **kwargs)  # nothing is multiplied
-        if kind is _Kind.WEIGHTED and sum(tensor.is_floating_point() for tensor in tensors) < 2:
+        if kind is Kind.WEIGHTED and sum(tensor.is_floating_point() for tensor in tensors) < 2:
             return func(*args, **kwargs)
-        if kind is _Kind.ON_UNIT:
+        if kind is Kind.ON_UNIT:
             why = unsuitable(tensors)
         else:
             why = "does not multiply on the unit; use operators that do (mm, bmm, convolution)"

@@ -49,7 +49,7 @@ def test_bits(case: dict[str, str], subnormals: str) -> None:
     """Three different products, whose sizes fit neither the array nor the kernel's bands and panels."""
     numerics = Numerics(**{"rows": 5, "subnormals": subnormals, **case}).checked()  # type: ignore[arg-type]
     a, b = patterns(3, 14, 13, seed=3), patterns(3, 13, 35, seed=4)
-    expected = [golden.matmul(*pair, **numerics._asdict()) for pair in zip(a, b, strict=True)]
+    expected = [golden.matmul(*pair, **numerics.options()) for pair in zip(a, b, strict=True)]
     same_bits(by_handler(numerics, a, b), np.stack(expected))
 
 
@@ -106,7 +106,7 @@ def test_threads() -> None:
 )
 def test_refusals(shapes: tuple[tuple[int, ...], ...], changes: dict[str, Any], text: str) -> None:
     """An error of JAX's with our text, whatever a program that was made elsewhere asks for."""
-    how, target, rows, block, parts = model.plain_setup(3, **Numerics()._asdict())
+    how, target, rows, block, parts = model.plain_setup(3, **Numerics().options())
     attributes = {
         "how": np.frombuffer(how, np.uint8),
         "target": np.frombuffer(target, np.uint8),

@@ -95,7 +95,7 @@ class Report:
     notes: tuple[str, ...]
     """Measurements that were left out, and why."""
     trained: tuple[Trained, ...] = ()
-    """Training steps; before 0.2.0 there were none."""
+    """Training steps; older records have none."""
 
     def to_json(self) -> str:
         """Return the report as JSON."""

@@ -194,6 +194,11 @@ class Setup(NamedTuple):
         """Number of k in a packed block: whole tiles."""
         return _block(self.rows)
 
+    @property
+    def units(self) -> tuple[int, int]:
+        """Numbers of rows and of columns that are multiplied side by side."""
+        return self.kernel.band, self.kernel.panel
+
     def map(self, function: Callable[..., None], tasks: list[tuple[Any, ...]]) -> Iterator[None]:
         """Run all tasks on as many threads as allowed, each with floating-point settings of its own."""
         threads = min(len(tasks), self.threads)
@@ -229,12 +234,7 @@ def _multiply(
             ctypes.byref(setup.target),
             ctypes.byref(Stack(a.ctypes.data + (first * a_step + top * m_step) * a.itemsize, a_step, m_step, *of_a)),
             ctypes.byref(Stack(b.ctypes.data + (first * b_step + start * n_step) * b.itemsize, b_step, n_step, *of_b)),
-            last - first,
-            bottom - top,
-            inner,
-            end - start,
-            setup.rows,
-            setup.block,
+            *(last - first, bottom - top, inner, end - start, setup.rows, setup.block),
             parts,
             len(parts),
             sums.ctypes.data + ((first * m + top) * n + start) * sums.itemsize,
@@ -249,11 +249,7 @@ def _multiply(
     if count * work <= _TASK and progress is None:  # without what costs as much as a small product
         multiply((0, count), (0, m), (0, n))
         return
-    spans = (
-        [[(0, m)], [(0, n)]]
-        if work <= _TASK
-        else parts_of((m, n), (setup.kernel.band, setup.kernel.panel), setup.threads)
-    )
+    spans = [[(0, m)], [(0, n)]] if work <= _TASK else parts_of((m, n), setup.units, setup.threads)
     tasks: list[tuple[Any, ...]] = list(itertools.product(spans_of(count, 1, max(1, _TASK // work)), *spans))
     for ((_, last), (_, bottom), (_, end)), _ in zip(tasks, setup.map(multiply, tasks), strict=True):
         if progress is not None and end == n:

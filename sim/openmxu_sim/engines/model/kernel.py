@@ -170,9 +170,8 @@ class Kernel:
 
 def kernel_source() -> str:
     """Return the text of the library."""
-    return "".join(
-        native.resource(__package__, name) for name in ("kernel.c", "packing.c", "products.c", "preparation.c")
-    )
+    parts = ("kernel", "sums", "packing", "products", "preparation")
+    return "".join(native.resource(__package__, f"{name}.c") for name in parts)
 
 
 @lru_cache(maxsize=1)

@@ -1,7 +1,7 @@
 /* Packing of operands for the kernel; compiled behind kernel.c. */
 
-/* As `converted` for bf16 if tiny numbers become zero, in half of the time: the sign is no case, as no carry reaches it but a
- * NaN's, and the carry of what overflows makes it infinite. */
+/* As `converted` for bf16 if tiny numbers become zero, in half of the time: the sign is no case, as no carry reaches it
+ * but a NaN's, and the carry of what overflows makes it infinite. */
 static inline words converted_to_bf16(words bits) {
   words magnitude = bits & MAGNITUDE, number = (bits + (0x7FFF + (bits >> 16 & 1))) & ~0xFFFFu;
 #if defined __AVX512F__

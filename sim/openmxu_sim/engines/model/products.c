@@ -7,9 +7,9 @@ struct origin {
   int64_t product, m, n, columns;
 };
 
-/* Products, one after the other, each of (m, inner) times (inner, n), and the results converted to a format. The parts of
- * activations and weights are given for each pass; step: how far rows of the results are apart. Each product has the seed
- * after that of the one before. Gives 0, or 1 where there is no memory. */
+/* Products, one after the other, each of (m, inner) times (inner, n), and the results converted to a format. The parts
+ * of activations and weights are given for each pass; step: how far rows of the results are apart. Each product has the
+ * seed after that of the one before. Gives 0, or 1 where there is no memory. */
 int32_t kernel_part(const struct arithmetic *how, const struct format *target, const struct stack *a,
                     const struct stack *b, int64_t count, int64_t m, int64_t inner, int64_t n, int64_t rows,
                     int64_t block, const int32_t (*parts)[2], int64_t passes, float *result, int64_t step,
@@ -38,8 +38,8 @@ int32_t kernel_part(const struct arithmetic *how, const struct format *target, c
           int64_t columns = least_of(TOGETHER * PANEL, n - first);
           struct where where = { origin->m, origin->n + first, k, origin->columns, how->seed + product,
                                  factors ? its : 0 };
-          kernel_pack(b->words + i * b->product_step + first * b->step + k * b->k_step, b->step, b->k_step, columns, some,
-                      PANEL, block, parts[pass][1], &how->weight, how->flush, &right);
+          kernel_pack(b->words + i * b->product_step + first * b->step + k * b->k_step, b->step, b->k_step, columns,
+                      some, PANEL, block, parts[pass][1], &how->weight, how->flush, &right);
           multiply(how, &where, &left, &right, m, some, columns, rows, block, 0, bands, 0,
                    (columns + PANEL - 1) / PANEL, later, pass && last && !k, result + first, step,
                    last && k + block >= inner ? target : 0);
@@ -158,8 +158,8 @@ int32_t kernel_places(const struct arithmetic *how, const struct format *target,
   int64_t m = rows[1] - rows[0], bands = (m + BAND - 1) / BAND, panels = (columns[1] - columns[0] + PANEL - 1) / PANEL;
   int64_t n = panels * PANEL, length = least_of(block, inner);
   int64_t floats_of_both = m * n + (bands * BAND + TOGETHER * PANEL) * length;
-  char *memory = aligned_alloc(WIDTH, (floats_of_both * sizeof(float) + (bands + TOGETHER) * sizeof(struct extent) + WIDTH - 1)
-                                        / WIDTH * WIDTH);
+  int64_t size = floats_of_both * sizeof(float) + (bands + TOGETHER) * sizeof(struct extent);
+  char *memory = aligned_alloc(WIDTH, (size + WIDTH - 1) / WIDTH * WIDTH);
   if (!memory) return 1;
   float *sums = (float *)memory;
   struct packed right = { sums + m * n, (struct extent *)(sums + floats_of_both) };
@@ -172,11 +172,11 @@ int32_t kernel_places(const struct arithmetic *how, const struct format *target,
         pack_groups(values[pass][0] + group * steps[0], a, rows[0], rows[1], k, some, BAND, &left);
         for (int64_t panel = 0; panel < panels; panel += TOGETHER) {
           int64_t first = columns[0] + panel * PANEL, count = least_of(TOGETHER, panels - panel);
-          pack_groups(values[pass][1] + group * steps[1], b, first, least_of(columns[1], first + count * PANEL), k, some,
-                      PANEL, &right);
+          pack_groups(values[pass][1] + group * steps[1], b, first, least_of(columns[1], first + count * PANEL), k,
+                      some, PANEL, &right);
           struct where where = { .k = k, .columns = n };
-          multiply(how, &where, &left, &right, m, some, n, tile_rows, block, 0, bands, 0, count, pass || k, pass && last && !k,
-                   sums + panel * PANEL, n, last && k + block >= inner ? target : 0);
+          multiply(how, &where, &left, &right, m, some, n, tile_rows, block, 0, bands, 0, count, pass || k,
+                   pass && last && !k, sums + panel * PANEL, n, last && k + block >= inner ? target : 0);
         }
       }
     for (int64_t i = 0; i < m; i++)

@@ -14,8 +14,8 @@ import numpy as np
 from openmxu_sim import golden
 from openmxu_sim.engines import model
 from openmxu_sim.engines.library import RIGHT
-from openmxu_sim.engines.model.convolution import Side, placed_products
 from openmxu_sim.engines.model.kernel import Kernel
+from openmxu_sim.engines.model.placed import Side, placed_products
 from openmxu_sim.operands import vectors
 from openmxu_sim.operands.aliases import Floats
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from openmxu_sim import golden
-from openmxu_sim.engines.model.convolution import Side, placed_products
+from openmxu_sim.engines.model.placed import Side, placed_products
 from openmxu_sim.engines.model.try_kernel import CASES
 from openmxu_sim.operands import vectors
 

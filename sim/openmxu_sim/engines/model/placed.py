@@ -21,7 +21,7 @@ from openmxu_sim.operands.aliases import Floats
 Offsets = npt.NDArray[np.int64]
 
 _TASK = 1 << 26
-"""Multiply-adds of small groups that one call computes."""
+"""Multiply-adds of small groups that one call computes, and of products that one thread does."""
 
 _Numbers = ctypes.c_int64 * 3
 
@@ -72,25 +72,18 @@ def placed_products(
             len(addresses),
             *(_Numbers(*span) for span in (groups, rows, columns)),
             steps,
-            inner,
-            setup.rows,
-            setup.block,
-            out.at.ctypes.data,
-            out.k_at.ctypes.data,
-            add,
-            out.array.ctypes.data,
+            *(inner, setup.rows, setup.block, out.at.ctypes.data, out.k_at.ctypes.data, add, out.array.ctypes.data),
         )
         if failed:
             raise MemoryError("not enough memory for the operands of a product")
 
-    sizes, whole = (
-        (len(a.at), len(b.at)),
-        (math.lcm(units[0], setup.kernel.band), units[1] if add else setup.kernel.panel),
-    )
-    together = _TASK // (math.prod(sizes) * inner * len(addresses))
-    threads = -(-setup.threads // groups)
-    spans = spans_of(groups, 1, min(together, -(-groups // setup.threads))), *parts_of(sizes, whole, threads)
-    for _ in setup.map(multiply, list(itertools.product(*spans))):
+    work = len(a.at) * len(b.at) * inner * len(addresses)
+    if work * groups <= _TASK:  # threads would take longer to start
+        setup = setup._replace(threads=1)
+    whole = math.lcm(units[0], setup.units[0]), units[1] if add else setup.units[1]
+    spans = parts_of((len(a.at), len(b.at)), whole, -(-setup.threads // groups))
+    together = spans_of(groups, 1, min(_TASK // work, -(-groups // setup.threads)))
+    for _ in setup.map(multiply, list(itertools.product(together, *spans))):
         pass
 
 
