@@ -138,11 +138,13 @@ class PlainSetup(NamedTuple):
     parts: tuple[tuple[int, int], ...]
 
 
-def plain_setup(inner: int, **numerics: Any) -> PlainSetup:
+def plain_setup(inner: int, *, seed: int = 0, **numerics: Any) -> PlainSetup:
     """Return the setup of products with results in fp32; parameters as in :meth:`Setup.of`."""
-    setup = Setup.of(inner, **numerics)
-    parts = tuple((int(one), int(other)) for one, other in setup.passes)
-    return PlainSetup(bytes(setup.how), bytes(setup.target), setup.rows, setup.block, parts)
+    definition = _checked(**numerics)
+    rows = min(definition.rows, inner)
+    parts = tuple((int(one), int(other)) for one, other in PASSES[definition.precision])
+    how, target = arithmetic(definition, seed), limits(find_format("fp32"))
+    return PlainSetup(bytes(how), bytes(target), rows, _block(rows), parts)
 
 
 def _block(rows: int) -> int:
