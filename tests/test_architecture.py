@@ -126,6 +126,7 @@ def test_only_round_rounds() -> None:
             {
                 "sim/openmxu_sim/torch",
                 "sim/openmxu_sim/engines/gpu",
+                "docs/studies/openmxu_studies/recipes",
                 "docs/studies/openmxu_studies/speed",
                 "docs/studies/openmxu_studies/training",
                 "docs/examples",

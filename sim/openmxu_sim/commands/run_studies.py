@@ -99,6 +99,7 @@ def add_study(commands: Any) -> None:
         "  openmxu study training --plot training.svg\n"
         "  openmxu study training --full --cluster tcp://host:8786 --json training.json\n"
         "  openmxu study pretrained --full\n"
+        "  openmxu study recipes\n"
         "  openmxu study networks\n"
         "  openmxu study layouts --pdk flow/platforms/ihp-sg13g2",
     )
@@ -142,6 +143,17 @@ def _add_networks(studies: Any) -> None:
         networks, "ResNet-50 and others, up to 128x128, three quarters of an hour (default: ResNet-20, one minute)"
     )
     networks.add_argument("--cluster", metavar="ADDRESS", help="run on the workers of a Dask scheduler")
+    recipes = add_command(
+        studies, "recipes", _run_recipes, "train a ResNet and two transformers by recipes of formats, scales and sums"
+    )
+    _add_record(
+        recipes,
+        "all recipes, five seeds, and a transformer of 11 million parameters, an hour of two cores (default: seven "
+        "recipes, two seeds, five minutes)",
+    )
+    recipes.add_argument("--jobs", type=integer, metavar="N", help="networks at a time (default: one for each core)")
+    recipes.add_argument("--cluster", metavar="ADDRESS", help="train on the workers of a Dask scheduler")
+    recipes.add_argument("--plot", type=Path, metavar="FILE.svg", help="write scores against energy and area")
     layouts = add_command(
         studies, "layouts", _run_layouts, "lay out elements of several formats, and compare what they cost with wires"
     )
@@ -201,6 +213,21 @@ def _run_networks(options: argparse.Namespace) -> None:
             result = runs.networks(full=options.full, cluster=options.cluster, progress=progress)
         outputs.write_text(options.json, result.to_json())
         print_markdown(sizes.to_markdown(result))
+
+
+def _run_recipes(options: argparse.Namespace) -> None:
+    parts = "recipe_plan", "recipe_trials", "recipe_report"
+    plan, trials, report = (study(f"recipes.{name}", "study recipes") for name in parts)
+    if options.jobs is not None and not 1 <= options.jobs <= 1024:
+        raise ValueError(f"jobs must be an integer from 1 to 1024, not {options.jobs}")
+    with reserve(options.json, options.plot) as outputs:
+        with bar("networks") as progress:
+            planned = plan.Plan(options.full)
+            result = trials.recipes(planned, jobs=options.jobs, cluster=options.cluster, progress=progress)
+        outputs.write_text(options.json, result.to_json())
+        if options.plot is not None:
+            outputs.write_bytes(options.plot, report.to_svg(result, report.recorded_layouts()))
+        print_markdown(report.to_markdown(result))
 
 
 def _run_layouts(options: argparse.Namespace) -> None:

@@ -68,6 +68,18 @@ def test_large_products(options: dict[str, Any]) -> None:
     _check(300, 600, 400, options, "flush", "normal", seed=2)
 
 
+@pytest.mark.parametrize("inner", [1040, 1041, 3000])
+@pytest.mark.parametrize("spec", ["int8/row", "int8/block1500/fp32"])
+def test_long_sums_of_integers(spec: str, inner: int) -> None:
+    """All as large as they can be, where fp32 holds their sums exactly, and where it does not."""
+    a, b = np.full((3, inner), 127, np.float32), np.full((inner, 4), 127, np.float32)
+    a[1, ::2] = -126
+    b[-1, 2] = 126
+    options = {"rows": 4, "operand": spec}
+    same_bits(model.matmul(a, b, **options), golden.matmul(a, b, **options))
+    assert golden.matmul(a, b, **options)[0, 0] == np.float32(127 * 127 * inner)
+
+
 @pytest.mark.parametrize("options", [slow(case) for case in CASES], ids=str)
 def test_a_million_sums(options: dict[str, Any], mode: str) -> None:
     for seed in range(10):

@@ -74,6 +74,10 @@ _TASK = 1 << 26
 """Multiply-adds of small products that one call on one thread computes: milliseconds, too."""
 
 
+_EXACT = (1 << 24) // 127**2
+"""Products of int8 numbers whose sums fp32 holds exactly, whatever their order."""
+
+
 def matmul(a: npt.ArrayLike, b: npt.ArrayLike, **options: Any) -> npt.NDArray[Any]:
     """Multiply two matrices with the bits of :func:`openmxu_sim.golden.matmul`, as an array does."""
     left, right = check_operands(a, b)
@@ -113,7 +117,9 @@ def products(
         )
     )
     if definition.operand.integer:
-        sums = multiply_integers(left, right, definition.tile(inner), flush=definition.flush)
+        setup = setup._replace(rows=min(definition.tile(inner), inner))
+    if definition.operand.integer and setup.rows > _EXACT:
+        sums = multiply_integers(left, right, setup.rows, flush=definition.flush)
         return sums if result == "fp32" else to_array(convert(sums.view(np.uint32), "fp32", result), result)
     scaled = left.factors is not None or right.factors is not None
     factors = (Factors * 2)(left.address, right.address) if scaled else None

@@ -161,7 +161,11 @@ class Kernel:
         self.peaks.argtypes = [_pointer, *[_int64] * 3, _int32, _pointer]
         self.prepare = functions.kernel_prepare
         self.prepare.argtypes = [_pointer, _pointer, *[_int64] * 3, *[_pointer] * 3]
-        for function in (self.convert, self.peaks, self.prepare):
+        self.gather = functions.kernel_gather
+        self.gather.argtypes = [_pointer, _pointer, _int64, _pointer, _int64, _pointer]
+        self.scatter = functions.kernel_scatter
+        self.scatter.argtypes = [_pointer, _pointer, _int64, _pointer, _int64, _int32, _pointer]
+        for function in (self.convert, self.peaks, self.prepare, self.gather, self.scatter):
             function.restype = None
 
     band: int

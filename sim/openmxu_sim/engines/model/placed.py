@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from openmxu_sim.engines.model import Setup, parts_of, products, spans_of
-from openmxu_sim.engines.model.kernel import FormatLimits, Places
+from openmxu_sim.engines.model.kernel import FormatLimits, Kernel, Places, load_kernel
 from openmxu_sim.golden.environment import ieee_arithmetic
 from openmxu_sim.operands.aliases import Floats
 
@@ -91,16 +91,26 @@ def whole_products(
     a: Side, b: Side, out: Side, groups: int, *, units: tuple[int, int] = (1, 1), add: bool = False, **options: Any
 ) -> tuple[Floats, Floats, Floats]:
     """Compute the same by matrices that are copied first: returns both stacks of operands, and the products."""
-    each = np.arange(groups)[:, np.newaxis, np.newaxis]
-    left = a.array.reshape(-1)[each * a.step + a.at[:, np.newaxis] + a.k_at]
-    right = b.array.reshape(-1)[each * b.step + b.k_at[:, np.newaxis] + b.at]
+    kernel = load_kernel()
+    left = _matrices(kernel, a.array, a.at, a.k_at, a.step * np.arange(groups))
+    right = _matrices(kernel, b.array, b.k_at, b.at, b.step * np.arange(groups))
     result = products(left.view(np.uint32), right.view(np.uint32), **options)
-    flat = out.array.reshape(-1)
-    for group, rows in enumerate(result):
-        for row, numbers in zip(out.at, rows, strict=True):
-            at = group * out.step + row + out.k_at
-            flat[at] = flat[at] + numbers if add else numbers
+    with ieee_arithmetic():
+        for group, matrix in enumerate(result):
+            to = out.array.ctypes.data + group * out.step * out.array.itemsize
+            at = out.at.ctypes.data, len(out.at), out.k_at.ctypes.data, len(out.k_at)
+            kernel.scatter(matrix.ctypes.data, *at, add, to)
     return left, right, result
+
+
+def _matrices(kernel: Kernel, array: Floats, rows: Offsets, columns: Offsets, starts: Offsets) -> Floats:
+    """Return the numbers at all sums of a row's and a column's offset, for each start."""
+    result = np.empty((len(starts), len(rows), len(columns)), np.float32)
+    for matrix, start in zip(result, starts.tolist(), strict=True):
+        source = array.ctypes.data + start * array.itemsize
+        at = rows.ctypes.data, len(rows), columns.ctypes.data, len(columns)
+        kernel.gather(source, *at, matrix.ctypes.data)
+    return result
 
 
 def _converted(setup: Setup, array: Floats, part: int, fmt: FormatLimits) -> Floats:

@@ -147,6 +147,21 @@ static void place_row(const float *row, const int64_t *at, int64_t count, int ad
   }
 }
 
+/* Numbers at from + rows[i] + columns[j], as a matrix. */
+void kernel_gather(const float *from, const int64_t *rows, int64_t m, const int64_t *columns, int64_t n, float *to) {
+  for (int64_t i = 0; i < m; i++)
+    for (int64_t j = 0; j < n; j += LANES) {
+      int64_t some = least_of(LANES, n - j);
+      store(to + i * n + j, load_at(from + rows[i], columns + j, some), some);
+    }
+}
+
+/* Put a matrix there, or add it to what is there, one row after the other. */
+void kernel_scatter(const float *from, const int64_t *rows, int64_t m, const int64_t *columns, int64_t n, int32_t add,
+                    float *to) {
+  for (int64_t i = 0; i < m; i++) place_row(from + i * n, columns, n, add, to + rows[i]);
+}
+
 /* Products of some groups: from the first one to one before the last one, and so of rows and columns; steps: how far
  * groups of both sides and of results are apart. values: of both sides, for each pass. The results are put at
  * out + row_at + column_at, or added, one row after the other. Gives 0, or 1 where there is no memory. */
