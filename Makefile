@@ -11,7 +11,7 @@ QUICK := tests/test_architecture.py tests/openmxu/arith tests/openmxu/cli/test_c
   tests/openmxu_sim/engines/test_model.py tests/openmxu_sim/operands tests/openmxu_sim/studies/test_studies.py
 
 .PHONY: help setup setup-browser setup-litex setup-models demo test quick slow thorough lint docs boards wheel release size verify \
-  verify-arithmetic verify-unit verify-engines verify-mutants faults bench study networks layouts areas digits clean
+  verify-arithmetic verify-unit verify-engines verify-mutants faults bench study recipes networks layouts areas digits clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 14
@@ -117,6 +117,10 @@ bench: setup ## how fast all engines are on this machine, ten minutes; the recor
 
 networks: $(VENV)/.all $(VENV)/.models ## networks on simulated accelerators up to 128x128, word for word, three quarters of an hour; the record
 	@$(BIN)/openmxu study networks --full --json docs/reference/networks.json
+	@$(BIN)/python docs/records.py
+
+recipes: $(VENV)/.all $(VENV)/.models ## networks trained by recipes of formats, scales and sums, an hour of two cores; the record
+	@$(BIN)/openmxu study recipes --full --json docs/reference/recipes.json --plot docs/images/recipes.svg
 	@$(BIN)/python docs/records.py
 
 # PDK=FOLDER or OPENMXU_PDK: the process; PEERS=FOLDER: others' elements beside ours, as of openmxu area --peers.

@@ -25,6 +25,7 @@ from openmxu_studies import speed
 from openmxu_studies.layouts import formats
 from openmxu_studies.networks import sizes
 from openmxu_studies.pretrained import answers as pretrained
+from openmxu_studies.recipes import recipe_report
 from openmxu_studies.speed.measure import ROW_ENGINE
 from openmxu_studies.training import record as training
 from openmxu_studies.training import tables as report
@@ -224,6 +225,12 @@ def _training() -> str:
     return _age(found.tools, "study") + report.to_markdown(found) + several
 
 
+def _recipes() -> str:
+    """What networks learned by recipes."""
+    found = recipe_report.Recipes.of_json(_read("recipes.json"))
+    return _age(found.tools, "recipes") + recipe_report.to_markdown(found)
+
+
 def _pretrained() -> str:
     """What published networks answered."""
     found, terms = (pretrained.Pretrained.of_json(_read(f"pretrained{name}.json")) for name in ("", "-terms"))
@@ -311,6 +318,7 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "../explanation/element.md": lambda: accuracy.terms_to_markdown(_errors().by_terms),
     "roofline.md": lambda: roofline.to_markdown(roofline.roofline(roofline.Machine())),
     "training.md": _training,
+    "recipes.md": _recipes,
     "pretrained.md": _pretrained,
     "networks.md": _networks,
     "layouts.md": _layouts,

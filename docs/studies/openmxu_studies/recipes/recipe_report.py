@@ -102,7 +102,7 @@ def _row(record: Recipes, network: str, recipe: str) -> list[str]:
     own, reference = record.scores(network, recipe), record.scores(network, REFERENCE)
     values = list(own.values())
     difference = fmean(own[seed] - reference[seed] for seed in own.keys() & reference.keys())
-    spread = f"{stdev(values):.4f}" if len(values) > 1 else ""
+    spread = f"{stdev(values):.4f}" if len(values) > 1 and all(map(isfinite, values)) else ""
     verdict = "" if recipe == REFERENCE else record.verdict(network, recipe)
     return [recipe, str(len(values)), f"{fmean(values):.4f}", spread, f"{difference:+.4f}", verdict]
 
