@@ -170,3 +170,73 @@ def test_a_product_within_a_function_on_the_unit() -> None:
     a, b = _pair(5, 6, 7)
     found = mxu.on_unit(partial(mxu.matmul, operand="fp8_e5m2", rows=4), operand="bf16")(a, b)
     same_bits(found, golden.matmul(a, b, operand="fp8_e5m2", rows=4))
+
+
+ROLES = {"operand": "fp8_e4m3/row", "weight": "e5f9", "gradient": "fp8_e5m2"}
+
+
+@pytest.mark.parametrize("way", ["matmul", "jit", "on_unit", "stacks"])
+def test_roles(way: str) -> None:
+    """Gradients have a format of their own, whichever operand they meet; scaled operands go through Python."""
+    x, w = _pair(6, 9, 7, kind="normal")
+    g = _pair(6, 7, 1, kind="normal", seed=5)[0]
+
+    def multiply(a: Any, b: Any) -> Any:
+        return mxu.matmul(a, b, **ROLES)
+
+    if way == "jit":
+        multiply = jax.jit(multiply)
+    if way == "on_unit":
+        multiply = mxu.on_unit(lambda a, b: a @ b, **ROLES)
+    if way == "stacks":
+        x, w, g = (np.stack([each, 2 * each]) for each in (x, w, g))
+    y, back = jax.vjp(multiply, x, w)
+    of_x, of_w = back(jnp.asarray(g))
+    stacks = (
+        each if each.ndim == 3 else each[None] for each in (x, w, g, np.asarray(y), np.asarray(of_x), np.asarray(of_w))
+    )
+    for left, right, gradient, product, to_x, to_w in zip(*stacks, strict=True):
+        rows = {"rows": 128}
+        same_bits(product, golden.matmul(left, right, operand=ROLES["operand"], weight="e5f9", **rows))
+        same_bits(to_x, golden.matmul(gradient, right.T, operand="fp8_e5m2", weight="e5f9", **rows))
+        same_bits(to_w, golden.matmul(left.T, gradient, operand=ROLES["operand"], weight="fp8_e5m2", **rows))
+
+
+def test_layers_by_scopes() -> None:
+    """Forward and in derivatives, also where these are on the unit as a whole."""
+    x, w = _pair(6, 9, 9, kind="normal")
+
+    def network(a: Any, b: Any) -> Any:
+        with jax.named_scope("body"):
+            a = a @ b
+        with jax.named_scope("head"):
+            return a @ b
+
+    layers = {"head": "fp16"}
+    inner = golden.matmul(x, w, rows=128, operand="fp8_e4m3")
+    expected = golden.matmul(inner, w, rows=128, operand="fp16")
+    on_unit = mxu.on_unit(network, operand="fp8_e4m3", layers=layers)
+    same_bits(on_unit(x, w), expected)
+    same_bits(jax.jit(on_unit)(x, w), expected)
+    gradient = mxu.on_unit(jax.grad(lambda a, b: network(a, b).sum()), operand="fp8_e4m3", layers=layers)
+    of_head = golden.matmul(np.ones((6, 9), np.float32), w.T.copy(), rows=128, operand="fp16")
+    same_bits(gradient(x, w), golden.matmul(of_head, w.T.copy(), rows=128, operand="fp8_e4m3"))
+
+
+def test_convolutions_have_roles() -> None:
+    """Of 1x1: weights come first in the product, and keep their format."""
+    x, w = _pair(6, 9, 7, kind="normal")
+    image, kernel = x.T.reshape(1, 9, 2, 3).copy(), w.T.reshape(7, 9, 1, 1).copy()
+
+    def convolve(a: Any, b: Any) -> Any:
+        return jax.lax.conv_general_dilated(a, b, (1, 1), "VALID")
+
+    options = {"operand": "fp8_e4m3", "weight": "e5f9"}
+    result = np.asarray(mxu.on_unit(convolve, **options)(image, kernel)).reshape(7, 6).T
+    same_bits(np.ascontiguousarray(result), golden.matmul(x, w, rows=128, **options))
+
+
+def test_stochastic_rounding_is_part_of_the_program() -> None:
+    x, w = _pair(6, 9, 7, kind="normal")
+    options = {"operand": "bf16/stochastic", "accumulate": "bf16/stochastic", "seed": 3}
+    same_bits(mxu.matmul(x, w, **options), golden.matmul(x, w, rows=128, **options))

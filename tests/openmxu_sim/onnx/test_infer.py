@@ -77,6 +77,40 @@ def test_command(capsys: pytest.CaptureFixture[str]) -> None:
         assert f"{found['cycles']:,}" in (report / "report.html").read_text()
 
 
+@pytest.mark.usefixtures("small")
+def test_formats_of_layers_and_their_errors(capsys: pytest.CaptureFixture[str]) -> None:
+    """A layer of another format, scaled operands, and the errors of all beside each other."""
+    Path("layers.json").write_text('{"dense": "bf16"}')
+    options = "--operand mxfp4,fp8_e4m3/row --layers layers.json --errors --rows 8 --columns 4 -o report"
+    assert _infer(options) == 0
+    report = Path("report")
+    assert {path.name for path in report.glob("*.npz")} == {"mxfp4.npz", "fp8_e4m3-row.npz"}
+    network = Network("small.onnx", operand="mxfp4", rows=8, layers={"dense": "bf16"}, errors=True)
+    scores = network.run({"x": X})["scores"]
+    assert (np.load(report / "mxfp4.npz")["scores"] == scores).all()
+    conv, dense = network.errors()
+    assert (conv["layer"], conv["operand"], conv["weight"]) == ("conv", "mxfp4", "mxfp4")
+    assert (dense["layer"], dense["operand"], dense["direction"]) == ("dense", "bf16", "")
+    assert conv["sqnr_db"] < 25
+    assert dense["sqnr_db"] > 40
+    shown = (report / "report.html").read_text()
+    assert "Signal-to-noise ratio, dB" in shown
+    assert f">{conv['sqnr_db']:.1f}</td>" in shown
+    assert "Signal-to-noise" not in capsys.readouterr().out, "the terminal has the table of units"
+
+
+def test_layers_have_the_names_of_modules() -> None:
+    """PyTorch's exporter leaves them with the nodes."""
+    model = _square("(float[2, 2] y) { y = MatMul (x, x) }")
+    scopes = model.graph.node[0].metadata_props.add()
+    scopes.key, scopes.value = "pkg.torch.onnx.name_scopes", "['', 'blocks.0.up', 'linear']"
+    network = Network(model, layers={"up": "fp8_e5m2"}, errors=True)
+    network.run({"x": np.full((2, 2), 1.3, np.float32)})
+    [work] = network.work
+    assert work.layer == "blocks.0.up"
+    assert network.errors()[0]["operand"] == "fp8_e5m2"
+
+
 def test_names_that_act_on_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     """Those of outputs, nodes and the model's file; in files they are as they were."""
     odd = "\x1b]0;title\x07\x1b[2J"
@@ -124,6 +158,18 @@ def test_fp32_operands_differ_by_the_order_of_sums_alone() -> None:
         ("--liberty l.lib --stages 2", "stages must be 1 where energies are measured, not '2'"),
         ("--liberty l.lib --operand bf16,e5f9", "operand must be .* where energies are measured, not 'e5f9'"),
         ("--liberty l.lib --accumulate bf16", "accumulate must be fp32 where energies are measured, not 'bf16'"),
+        ("--operand mxfp4/row", "operand must have no scale of its own, .*"),
+        ("--weight bf15", "weight must be one of bf16, .*"),
+        ("--between fp32/up", "modifiers of between must be truncate or stochastic, .*"),
+        ("--seed -1", "seed must be an integer >= 0, not -1"),
+        ("--layers absent.json", "--layers must be a readable file, not 'absent.json': .*"),
+        ("--layers y.npz", "--layers must be a readable file, not 'y.npz': .*"),
+        ("--layers half.json", "--layers must be a file of JSON, not 'half.json': .*"),
+        ("--layers list.json", "--layers must be an object of formats by patterns of names, not 'list.json'"),
+        ("--layers wrong.json", "layers must be formats, or mappings of operand, .*, not 'conv': {'columns': 3}"),
+        ("--layers format.json", "operand must be one of bf16, .*, not 'bf17'"),
+        ("--liberty l.lib --operand mxfp4", "operand must be one format of the hardware .*, not mxfp4"),
+        ("--liberty l.lib --weight fp16", "operand must be one format of the hardware .*, not bf16, fp16"),
         ("--liberty nowhere.lib", "liberty must be a readable file, not 'nowhere.lib': No such file or directory"),
     ],
 )
@@ -131,6 +177,9 @@ def test_mistakes(options: str, text: str, capsys: pytest.CaptureFixture[str]) -
     """One line each, before the model runs, and nothing is left."""
     for name, arrays in (("y", {"y": X}), ("shape", {"x": X[:, :, :5]}), ("double", {"x": X.astype(float)})):
         np.savez(f"{name}.npz", **arrays)
+    layers = {"half": '{"conv"', "list": "[]", "wrong": '{"conv": {"columns": 3}}', "format": '{"conv": "bf17"}'}
+    for name, content in layers.items():
+        Path(f"{name}.json").write_text(content)
     assert _infer(f"-o report {options}") == 2
     out, err = capsys.readouterr()
     assert re.fullmatch(f"openmxu infer: {text}\n", err)
