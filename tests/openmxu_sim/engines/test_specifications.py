@@ -68,6 +68,20 @@ def test_large_products(options: dict[str, Any]) -> None:
     _check(300, 600, 400, options, "flush", "normal", seed=2)
 
 
+@pytest.mark.parametrize("options", SUMS, ids=str)
+def test_sums_beyond_binary64(options: dict[str, Any]) -> None:
+    """Terms 60 binades apart, of both signs: binary64 rounds their sums, and may round them away from zero."""
+    rng = np.random.default_rng(8)
+    a, b = (
+        np.ldexp(rng.uniform(1, 2, shape) * rng.choice([-1, 1], shape), rng.integers(-30, 30, shape)).astype(np.float32)
+        for shape in ((40, 64), (64, 40))
+    )
+    a[:, ::5] = np.float32(2.0**25)
+    for seed in range(3):
+        given = {"rows": 32, "seed": seed, **options}
+        same_bits(model.matmul(a, b, **given), golden.matmul(a, b, **given), note=str(given))
+
+
 @pytest.mark.parametrize("inner", [1040, 1041, 3000])
 @pytest.mark.parametrize("spec", ["int8/row", "int8/block1500/fp32"])
 def test_long_sums_of_integers(spec: str, inner: int) -> None:
