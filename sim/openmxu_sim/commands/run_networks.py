@@ -95,6 +95,10 @@ def _infer(options: argparse.Namespace) -> None:
         find_operand(name, "operand")
     if options.area and options.accumulate != "fp32":
         raise ValueError(f"--area must go with sums in fp32, as the hardware has them, not in {options.accumulate}")
+    others = [name for name in (options.weight, options.between) if name]
+    odd = [name for name in operands if not find_operand(name).is_plain] + others
+    if options.area and odd:
+        raise ValueError(f"--area must go with one plain format, not with {', '.join(odd)}")
     library = _library_for(options, operands) if options.liberty else None
     names = ("rows", "columns", "stages", "terms", "subnormals", "precision", "allow", "errors", *_FORMATS)
     path = options.output
@@ -159,14 +163,23 @@ def _layers(path: Path | None) -> "dict[str, Any] | None":
     if path is None:
         return None
     try:
-        layers = json.loads(path.read_text())
+        layers = json.loads(path.read_text(), object_pairs_hook=_without_repetition)
     except (OSError, UnicodeDecodeError) as error:
         raise ValueError(f"--layers must be a readable file, not {str(path)!r}: {error}") from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"--layers must be a file of JSON, not {str(path)!r}: {error}") from None
     if not isinstance(layers, dict):
         raise ValueError(f"--layers must be an object of formats by patterns of names, not {str(path)!r}")
     return layers
+
+
+def _without_repetition(pairs: "list[tuple[str, Any]]") -> "dict[str, Any]":
+    """Return an object, or complain of a name that it has twice."""
+    names = [name for name, _ in pairs]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise ValueError(f"{twice!r} is there twice")
+    return dict(pairs)
 
 
 _FORMATS = ("weight", "accumulate", "between", "seed")

@@ -26,7 +26,7 @@ def check_unit(config: MxuConfig, numerics: Numerics) -> None:
     """Refuse a unit whose energies cannot be measured."""
     check_energies(config)
     if not numerics.is_plain or numerics.weight not in (None, numerics.operand):
-        sides = ", ".join(dict.fromkeys((numerics.operand, numerics.weight or numerics.operand)))
+        sides = ", ".join(dict.fromkeys((numerics.operand, numerics.weight_format)))
         raise ValueError(f"operand must be one format of the hardware where energies are measured, not {sides}")
     if numerics.accumulate != "fp32":
         raise ValueError(f"accumulate must be fp32 where energies are measured, not {numerics.accumulate!r}")

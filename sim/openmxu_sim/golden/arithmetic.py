@@ -235,7 +235,7 @@ def multiply(
     operand_fmt = find_format(operand, "operand")
     result_fmt = find_format(result, "result")
     flush = check_subnormals(subnormals)
-    x, y = _decode_pair(a, b, operand_fmt, find_format(weight or operand, "weight"), flush=flush)
+    x, y = _decode_pair(a, b, operand_fmt, find_format(operand if weight is None else weight, "weight"), flush=flush)
     return encode(rounded_product(x, y, result_fmt, flush=flush), result_fmt)
 
 
@@ -316,7 +316,7 @@ def dot_product_add(
         A pattern is wider than its format, the shapes do not broadcast, or a format is unknown.
     """
     result_fmt = find_format(result, "result")
-    formats = find_format(operand, "operand"), find_format(weight or operand, "weight")
+    formats = find_format(operand, "operand"), find_format(operand if weight is None else weight, "weight")
     x, y = _decode_pair(a, b, *formats, flush=True)
     psum = operand_values(check_patterns(c, result_fmt, "c"), result_fmt, flush=True)
     shape = np.broadcast_shapes(psum.shape, np.broadcast_shapes(x.shape, y.shape)[:-1])

@@ -24,7 +24,7 @@ from openmxu_sim.golden.formats import (
 )
 from openmxu_sim.golden.noise import Noise
 from openmxu_sim.golden.passes import split
-from openmxu_sim.golden.setup import Setup, check_setup
+from openmxu_sim.golden.setup import Setup, check_largest, check_seed, check_setup
 from openmxu_sim.golden.specifications import Operand, Prepared, prepare
 
 _FP32 = FORMATS["fp32"]
@@ -191,11 +191,11 @@ def matmul(
         between=between,
         terms=terms,
     )
-    target, noise = find_format(result, "result"), Noise(seed)
+    target, noise = find_format(result, "result"), Noise(check_seed(seed))
     left, right = (
         prepare(bits, side, subnormals=subnormals, noise=partial(noise.of_operands, stream, *bits.shape), largest=peak)
         for stream, (bits, side, peak) in enumerate(
-            zip((a_bits, b_bits.T), (how.operand, how.weight), largest, strict=True)
+            zip((a_bits, b_bits.T), (how.operand, how.weight), check_largest(largest), strict=True)
         )
     )
 
@@ -300,6 +300,8 @@ def _scaled(tile: Values, how: Setup, scales: Sequence[Values | None], draw: Cal
     if any(scale is not None for scale in scales):
         both = np.minimum(rounded(factors[0] * factors[1].T, _FP32, flush=False), _FP32.max_finite)
         return rounded_product(tile, both, how.between.format, flush=flush, **way)
+    if not how.sums.format.has_infinity:
+        tile = np.where(np.isinf(tile), np.nan, tile)
     return tile if how.between.format == how.sums.format else rounded(tile, how.between.format, flush=flush, **way)
 
 

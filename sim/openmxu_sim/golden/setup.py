@@ -1,5 +1,6 @@
 """Parameters on which the bits of a product depend, checked."""
 
+import math
 import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -63,8 +64,8 @@ def check_setup(
     TypeError, ValueError
         A parameter is outside its domain.
     """
-    sides = find_operand(operand, "operand"), find_operand(weight or operand, "weight")
-    sums, tiles = find_sum(accumulate, "accumulate"), find_sum(between or accumulate, "between")
+    sides = find_operand(operand, "operand"), find_operand(operand if weight is None else weight, "weight")
+    sums, tiles = find_sum(accumulate, "accumulate"), find_sum(accumulate if between is None else between, "between")
     rows = check_count(rows, "rows")
     check_precision(precision, operand, accumulate)
     if precision != "default" and not (weight in (None, operand) and between in (None, accumulate)):
@@ -88,7 +89,7 @@ def check_setup(
 
 def check_precision(precision: str, operand: str = "bf16", accumulate: str = "fp32") -> Sequence[tuple[str, str]]:
     """Check a precision, and return its passes, see :data:`PASSES`."""
-    if precision not in PASSES:
+    if not isinstance(precision, str) or precision not in PASSES:
         raise ValueError(f"precision must be {', '.join(map(repr, PASSES))}, not {precision!r}")
     if precision != "default" and operand != "bf16":
         raise ValueError(f"precision must be 'default' for operands in {operand}, not {precision!r}")
@@ -106,6 +107,26 @@ def check_terms(terms: int, rows: int, subnormals: str) -> int:
     if terms > 1 and subnormals != "flush":
         raise ValueError(f"terms must be 1 with gradual underflow, which would take 15 % more area, not {terms}")
     return int(terms)
+
+
+def check_seed(seed: int) -> int:
+    """Check a seed of stochastic rounding, and return it."""
+    message = f"seed must be an integer from 0 to {2**32 - 1}, not {seed!r}"
+    try:
+        number = operator.index(seed)
+    except TypeError:
+        raise TypeError(message) from None
+    if not 0 <= number < 2**32:
+        raise ValueError(message)
+    return number
+
+
+def check_largest(largest: tuple[float | None, float | None]) -> tuple[float | None, float | None]:
+    """Check magnitudes that scales of whole operands are computed from, and return them."""
+    known = isinstance(largest, tuple) and len(largest) == 2
+    if not known or not all(one is None or (isinstance(one, int | float) and 0 <= one < math.inf) for one in largest):
+        raise ValueError(f"largest must be two finite magnitudes, or None, not {largest!r}")
+    return largest
 
 
 def check_count(value: int, parameter: str, least: int = 1) -> int:

@@ -43,6 +43,13 @@ class _Unit(NamedTuple):
     layers: Layers
     strict: bool
     allow: frozenset[str]
+    scopes: str = ""
+    """Names of the scopes that an operation is in."""
+
+    def within(self, equation: Any) -> "_Unit":
+        """Return the unit in the scopes of an operation, as what that contains sees it."""
+        own = re.sub(r"\w+\(|\)", "", str(equation.source_info.name_stack)).replace("/", ".")
+        return self._replace(scopes=".".join(filter(None, (self.scopes, own)))) if own else self
 
 
 def on_unit(
@@ -125,7 +132,7 @@ def _play(unit: _Unit, jaxpr: Jaxpr, constants: Sequence[Any], inputs: Sequence[
 
     for equation in jaxpr.eqns:
         operands = [value_of(atom) for atom in equation.invars]
-        name, parameters = equation.primitive.name, equation.params
+        name, parameters, within = equation.primitive.name, equation.params, unit.within(equation)
         allowed = not unit.strict or name in unit.allow
         refused = _is_refused(equation)
         if refused and not allowed:
@@ -140,11 +147,10 @@ def _play(unit: _Unit, jaxpr: Jaxpr, constants: Sequence[Any], inputs: Sequence[
             result = equation.primitive.bind(*operands, **equation.primitive.get_bind_params(parameters))
             results = result if equation.primitive.multiple_results else [result]
         elif name in _REPLACED:
-            scopes = re.sub(r"\w+\(|\)", "", str(equation.source_info.name_stack)).replace("/", ".")
-            result = _REPLACED[name](unit.layers.numerics(scopes), *operands, **parameters)
+            result = _REPLACED[name](unit.layers.numerics(within.scopes), *operands, **parameters)
             results = [result.astype(equation.outvars[0].aval.dtype)]
         elif name in _CONTAINERS:
-            results = _CONTAINERS[name](unit, parameters, operands)
+            results = _CONTAINERS[name](within, parameters, operands)
         else:
             raise EscapeError(f"{name} contains products in a way that is not known here")
         values |= zip(equation.outvars, results, strict=True)

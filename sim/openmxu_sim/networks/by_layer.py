@@ -1,5 +1,6 @@
 """Numerics of a network's layers, by their names."""
 
+import warnings
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from typing import Any
@@ -32,6 +33,8 @@ class Layers:
     def __init__(self, unit: Numerics, layers: LayerNumerics | None) -> None:
         self.unit = unit
         self._of: dict[str, Numerics] = {}
+        if layers is not None and not isinstance(layers, Mapping):
+            raise TypeError(f"layers must be a mapping of formats by patterns of names, not {layers!r}")
         for pattern, wanted in (layers or {}).items():
             own = wanted if isinstance(wanted, Mapping) else {"operand": wanted, "weight": None, "gradient": None}
             if not isinstance(pattern, str) or not pattern or not set(own) <= set(Numerics._fields):
@@ -39,7 +42,10 @@ class Layers:
                     f"layers must be formats, or mappings of {', '.join(Numerics._fields)}, by patterns of names, "
                     f"not {pattern!r}: {wanted!r}"
                 )
-            self._of[pattern] = unit._replace(**own).checked()
+            try:
+                self._of[pattern] = unit._replace(**own).checked()
+            except (TypeError, ValueError) as error:
+                raise type(error)(f"layers, {pattern!r}: {error}") from None
         self._names: dict[str, str | None] = {}
 
     def __bool__(self) -> bool:
@@ -57,6 +63,11 @@ class Layers:
     def unmatched(self) -> list[str]:
         """Return the patterns that no name has matched so far."""
         return [pattern for pattern in self._of if pattern not in self._names.values()]
+
+    def warn_of_unmatched(self) -> None:
+        """Warn of patterns that no name has matched, once for each line."""
+        if self.unmatched():
+            warnings.warn(f"no name has matched these patterns of layers: {self.unmatched()}", stacklevel=3)
 
     @property
     def stochastic(self) -> bool:

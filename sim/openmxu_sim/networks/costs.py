@@ -251,7 +251,7 @@ class Ledger:
         lost, error = None, None
         if product is not None:
             how = product.numerics
-            pairs = (product.a, how.operand), (product.b, how.weight or how.operand)
+            pairs = (product.a, how.operand), (product.b, how.weight_format)
             lost = sum((losses(array, spec, how.subnormals) for array, spec in pairs), Losses())
             error = measure(product, lost.operands, lost.flushed + lost.overflowed) if errors else None
         with self._lock:
@@ -271,7 +271,7 @@ class Ledger:
                 "step": step,
                 **work._asdict(),
                 "operand": how.operand,
-                "weight": how.weight or how.operand,
+                "weight": how.weight_format,
                 "sqnr_db": errors.sqnr,
                 **asdict(errors),
             }

@@ -25,13 +25,14 @@ class History:
         self._seen: dict[Hashable, deque[float]] = {}
         self._lock = threading.Lock()
 
-    def largest(
-        self, layer: str, operator: str, backward: bool, numerics: Numerics, a: Floats, b: Floats
-    ) -> tuple[float | None, float | None]:
-        """Return the magnitudes for a product's operands, and note their own; ``None`` for one without such a scale."""
-        place = layer, operator, backward, a.shape[-1], b.shape[-1]
-        sides = (a, numerics.operand), (b, numerics.weight or numerics.operand)
-        one, other = (self._of((*place, number), *side) for number, side in enumerate(sides))
+    def largest(self, place: Hashable, numerics: Numerics, a: Floats, b: Floats) -> tuple[float | None, float | None]:
+        """Return the magnitudes for a product's operands, and note their own; ``None`` for one without such a scale.
+
+        ``place`` tells products of one step from each other, but for the two derivatives of a product.
+        """
+        sides = (a, numerics.operand), (b, numerics.weight_format)
+        sizes = tuple(array.shape[-1] for array in (a, b)), tuple(array.shape[1] for array in (a, b) if array.ndim > 3)
+        one, other = (self._of((place, numerics, sizes, number), *side) for number, side in enumerate(sides))
         return one, other
 
     def _of(self, place: Hashable, array: Floats, spec: str) -> float | None:

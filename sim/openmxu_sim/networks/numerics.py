@@ -12,10 +12,9 @@ from openmxu.spec.config import MxuConfig
 from openmxu.spec.formats import FP32, FloatFormat
 from openmxu.spec.passes import find_precision
 from openmxu.spec.stages import TERMS
-from openmxu_sim import golden
 from openmxu_sim.engines import model
 from openmxu_sim.engines.model.placed import Side, placed_products, whole_products
-from openmxu_sim.golden.setup import check_setup
+from openmxu_sim.golden.setup import check_seed, check_setup
 from openmxu_sim.golden.specifications import find_operand, find_sum
 from openmxu_sim.operands.aliases import Floats
 
@@ -66,7 +65,7 @@ class Numerics(NamedTuple):
     weight: str | None = None
     """Format of the second operand; ``None``: of the first one."""
     gradient: str | None = None
-    """Format of gradients, in products that derivatives are made of; ``None``: that of the operand in their place."""
+    """Format of gradients, in products that derivatives are made of; ``None``: ``operand``."""
     between: str | None = None
     """Format in which tiles are added; ``None``: ``accumulate``."""
     seed: int = 0
@@ -76,10 +75,14 @@ class Numerics(NamedTuple):
         """Return the same numerics, checked, with our names of formats and of the precision."""
         formats = "operand", "weight", "gradient", "accumulate", "between"
         names = {name: our_name(getattr(self, name)) for name in formats}
-        same = self._replace(**names, precision=find_precision(self.precision))
+        same = self._replace(**names, precision=find_precision(self.precision), seed=check_seed(self.seed))
+        if same.gradient is not None:
+            find_operand(same.gradient, "gradient")
+        elif same.weight is not None:
+            same = same._replace(gradient=same.operand)
         for one in (same, same.of_gradient(first=True), same.of_gradient(second=True)):
             setup = check_setup(**{name: value for name, value in one.options().items() if name != "seed"})
-        return same._replace(rows=setup.rows, terms=setup.terms, seed=golden.check_count(self.seed, "seed", 0))
+        return same._replace(rows=setup.rows, terms=setup.terms)
 
     def options(self) -> dict[str, Any]:
         """Return the parameters of the engine ``model`` for a product."""
@@ -93,13 +96,18 @@ class Numerics(NamedTuple):
         """Return the numerics of a product in which one operand, or both, are gradients."""
         if self.gradient is None or not (first or second):
             return self
-        a, b = self.operand, self.weight or self.operand
+        a, b = self.operand, self.weight_format
         return self._replace(operand=self.gradient if first else a, weight=self.gradient if second else b)
+
+    @property
+    def weight_format(self) -> str:
+        """Format of the second operand."""
+        return self.operand if self.weight is None else self.weight
 
     @property
     def is_plain(self) -> bool:
         """Whether operands are converted, and sums rounded, in no other way than hardware does."""
-        return _are_plain(self.operand, self.weight or self.operand, self.accumulate, self.between or self.accumulate)
+        return _are_plain(self.operand, self.weight_format, self.accumulate, self.between)
 
     def unit(self, columns: int, stages: int) -> MxuConfig:
         """Return a unit that computes these products, and takes fp32.
@@ -113,16 +121,16 @@ class Numerics(NamedTuple):
             stages=stages,
             subnormals=self.subnormals,
             operand=FloatFormat.parse(find_operand(self.operand).format.name, "operand"),
-            weight=FloatFormat.parse(find_operand(self.weight or self.operand).format.name, "weight"),
+            weight=FloatFormat.parse(find_operand(self.weight_format).format.name, "weight"),
             source=FP32,
             terms=min(self.terms, max(TERMS)),
         )
 
 
 @lru_cache(maxsize=256)
-def _are_plain(operand: str, weight: str, accumulate: str, between: str) -> bool:
+def _are_plain(operand: str, weight: str, accumulate: str, between: str | None) -> bool:
     sides = find_operand(operand).is_plain and find_operand(weight).is_plain
-    return sides and find_sum(accumulate).is_plain and find_sum(between).is_plain
+    return sides and find_sum(accumulate).is_plain and (between is None or find_sum(between).is_plain)
 
 
 class Work(NamedTuple):

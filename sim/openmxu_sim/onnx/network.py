@@ -114,6 +114,7 @@ class Network:
         arrays = {name: np.asarray(value) for name, value in inputs.items()}
         with refusals("model cannot be run"):
             outputs = heard(lambda: self._evaluator.run(None, arrays))
+        self.layers.warn_of_unmatched()
         return dict(zip(self._evaluator.output_names, outputs, strict=True))
 
     def check_inputs(self, inputs: Mapping[str, npt.NDArray[Any]]) -> None:

@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from openmxu_sim import golden
+from openmxu_sim.golden.setup import check_seed
 from openmxu_sim.golden.specifications import Operand, find_operand, find_sum, largest_magnitude, prepare
 
 _Stack = npt.NDArray[Any]
@@ -23,13 +24,15 @@ class Specified(NamedTuple):
     @property
     def why(self) -> str:
         """Why hardware does not compute it."""
-        narrow = {"accumulate", "between", "seed"} & set(self.software)
+        narrow = {"accumulate", "between"} & set(self.software)
         return "the hardware has fp32 sums" if narrow else "the hardware does not scale operands"
 
     def check_clock(self, engine: str) -> None:
         """Refuse what an engine with a clock does not compute."""
         for name, value in self.software.items():
-            allowed = "'fp32'" if name == "accumulate" else "a format, or one of MX" if name in _SIDES else "as given"
+            if name == "seed":
+                continue
+            allowed = "a format, or one of MX," if name in _SIDES else "'fp32'"
             raise ValueError(f"{name} must be {allowed} on {engine}, not {value!r}")
 
 
@@ -56,9 +59,10 @@ def specify(a: _Stack, b: _Stack, shorthand: Mapping[str, Any], sums: Mapping[st
     for name in ("accumulate", "between"):
         if sums[name] is not None:
             find_sum(sums[name], name)
-    software = {name: value for name, value in sums.items() if value not in (None, "fp32", 0)}
+    software = {name: sums[name] for name in ("accumulate", "between") if sums[name] not in (None, "fp32")}
     unit, arrays = dict(shorthand), [a, b.swapaxes(1, 2)]
-    specs = shorthand["operand"], shorthand["weight"] or shorthand["operand"]
+    check_seed(sums["seed"])
+    specs = shorthand["operand"], shorthand["operand"] if shorthand["weight"] is None else shorthand["weight"]
     for number, (name, spec) in enumerate(zip(_SIDES, specs, strict=True)):
         side = None if spec is None else find_operand(spec, name)
         if side is None or side.is_plain:
@@ -68,8 +72,10 @@ def specify(a: _Stack, b: _Stack, shorthand: Mapping[str, Any], sums: Mapping[st
             arrays[number] = _decoded(arrays[number], side, shorthand["subnormals"] or "flush")
         else:
             software[name] = spec
+    if software:
+        software["seed"] = sums["seed"]
     if "operand" in software and "weight" not in software:
-        software["weight"] = unit["weight"] or unit["operand"]
+        software["weight"] = unit["operand"] if unit["weight"] is None else unit["weight"]
     return Specified(arrays[0], arrays[1].swapaxes(1, 2), unit, software)
 
 

@@ -1,7 +1,6 @@
 """The context in which PyTorch multiplies on the unit."""
 
 import threading
-import warnings
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import ContextDecorator, ExitStack, contextmanager
@@ -25,6 +24,7 @@ from openmxu_sim.torch import modules
 from openmxu_sim.torch.contexts import saving_hooks, thread
 from openmxu_sim.torch.operators import CHECKED, ON_UNIT, OPERANDS, PLAIN, Kind, kind_of
 from openmxu_sim.torch.refusals import PLAIN_TYPES, check_shapes, check_types, described, parts, unsuitable
+from openmxu_sim.torch.roles import LAYER, ORIGIN, Origin, in_roles, note_gradients, origin_of
 
 
 class Unit(ContextDecorator):
@@ -39,7 +39,8 @@ class Unit(ContextDecorator):
         PyTorch's names, ``"bfloat16"`` or ``torch.bfloat16``, or the literature's, ``"e4m3"``. ``weight`` is the format
         of second operands: weights of layers and of convolutions, keys and values of attention.
     gradient
-        Format of gradients, as operands of derivatives; ``None``: that of the operand in their place.
+        Format of gradients, as operands of derivatives; ``None``: ``operand``. Under ``torch.func`` roles and layers
+        cannot be known, which is an error unless all operands have one format.
     layers
         Other formats, or parameters, for modules by patterns of their names, also in their derivatives; see
         :class:`openmxu_sim.networks.by_layer.Layers`. In nested contexts the innermost unit's count.
@@ -47,7 +48,8 @@ class Unit(ContextDecorator):
         Scales of whole tensors are computed from the largest magnitudes in so many earlier products of the same layer,
         operator and place (delayed scaling); ``None``: from that of the tensor itself.
     seed
-        Seed of stochastic rounding. The same seed and the same sequence of products give the same bits.
+        Seed of stochastic rounding, below 2^32. The same seed and the same sequence of products give the same bits;
+        what a checkpoint computes again is rounded by other numbers.
     strict
         Whether an operator of PyTorch that multiplies matrices in a way of its own is an error.
     allow
@@ -104,7 +106,11 @@ class Unit(ContextDecorator):
         self.config = self.numerics.unit(columns, stages)
         self.history = None if history is None else History(golden.check_count(history, "history"))
         self.threads = None if threads is None else golden.check_count(threads, "threads")
-        if isinstance(allow, str) or not all(isinstance(name, str) and "::" in name for name in allow):
+        if (
+            isinstance(allow, str)
+            or not isinstance(allow, Collection)
+            or not all(isinstance(name, str) and "::" in name for name in allow)
+        ):
             raise ValueError(f"allow must be names of operators such as 'aten::linalg_inv_ex', not {allow!r}")
         self.strict, self.allow = strict, frozenset(allow)
         self._ledger, self._trace, self._errors = Ledger(self.config, self.numerics), trace or errors, errors
@@ -139,9 +145,8 @@ class Unit(ContextDecorator):
             raise RuntimeError("a unit must be entered before it is left, by the same thread: with unit(...):")
         innermost = thread.contexts[-1].unit is self
         self._entered.stacks.pop().close()
-        unmatched = self.layers.unmatched() if self._ledger.work else []
-        if unmatched and exception[0] is None:
-            warnings.warn(f"no module's name has matched these patterns of layers: {unmatched}", stacklevel=2)
+        if exception[0] is None and self._ledger.work:
+            self.layers.warn_of_unmatched()
         if not innermost:
             raise RuntimeError(
                 "units must be left in the reverse of the order in which their thread entered them: between the two, "
@@ -165,7 +170,7 @@ class Unit(ContextDecorator):
         """Count what follows as another step, in errors."""
         self._ledger.step += 1
 
-    def multiplier(self, operator: str, layer: str = "", *, backward: bool = False) -> Multiplier:
+    def multiplier(self, operator: str, layer: str = "", number: int = 0, *, backward: bool = False) -> Multiplier:
         """Return a multiplier for the products of an operator, which counts them."""
         numerics = self.layers.numerics(layer)
         if self.layers.stochastic:
@@ -180,7 +185,7 @@ class Unit(ContextDecorator):
             self._ledger.note(work, product if self._trace else None, errors=self._errors)
 
         threads = torch.get_num_threads() if self.threads is None else self.threads
-        largest = None if self.history is None else partial(self.history.largest, layer, operator, backward)
+        largest = None if self.history is None else partial(self.history.largest, (layer, number, operator, backward))
         return Multiplier(numerics, threads, seen, largest, measures=self._errors)
 
     def escape(self, operator: str, why: str) -> None:
@@ -221,6 +226,7 @@ class _Mode(TorchDispatchMode):
         self.during = torch._C._current_autograd_node()
         self.results: list[_Made] = []
         self.hidden: int | None = None
+        self.layer = ""
         self.last: Any = None
 
     def __exit__(self, *exception: Any) -> None:
@@ -313,10 +319,13 @@ class _Mode(TorchDispatchMode):
             check_shapes(func, *described((args, tuple(sorted(kwargs.items())))))
         options = {key: value for key, value in kwargs.items() if key != "out"}
         unit, node = self._unit(), self._node()
-        layer = modules.current() if node is None else node.metadata.get(_LAYER, "")
-        multiplier = unit.multiplier(name, layer, backward=node is not None)
+        if node is not None and ORIGIN not in node.metadata and modules.current():
+            node = None  # a module is computed again
+        layer, number = modules.next_product() if node is None else _place(unit, node)
+        multiplier = unit.multiplier(name, layer, number, backward=node is not None)
         if node is not None and name in OPERANDS:
-            multiplier = _in_roles(multiplier, node, [_memory(args[index]) for index in OPERANDS[name]])
+            first, second = OPERANDS[name]
+            multiplier = in_roles(multiplier, node, (args[first], args[second]))
         result = ON_UNIT[name](multiplier, *args, **options)
         written = kwargs.get("out", args[0] if func._schema.is_mutable else None)
         if written is not None:
@@ -327,12 +336,12 @@ class _Mode(TorchDispatchMode):
             if written is not None and written._is_view() and name in _OUTER:
                 raise EscapeError(f"{func._schema.name} must not write to a view whose derivatives are asked for")
         elif (asked or wanted) and torch._C._current_autograd_node() is None:
-            self.hidden = torch.autograd._get_sequence_nr()
+            self.hidden, self.layer = torch.autograd._get_sequence_nr(), layer
         else:
             return result
         outer = name if self.hidden is None else ""
-        operands = tuple(_memory(args[index]) for index in OPERANDS.get(name, ()))
-        made = unit, layer, operands, outer, args, kwargs.get("alpha", 1)
+        origin = origin_of(name, args, layer, number)
+        made = unit, origin, outer, args, kwargs.get("alpha", 1), self.hidden is not None
         self.results += [_Made(part, *made) for part in parts(result)]
         return result
 
@@ -342,8 +351,9 @@ class _Mode(TorchDispatchMode):
             whole = made.result._base if made.name else None  # where a view was written to
             for node in (made.result.grad_fn, None if whole is None else whole.grad_fn):
                 if node is not None:
-                    node.metadata[_MADE_BY], node.metadata[_LAYER] = made.unit, made.layer
-                    node.metadata[_MADE_OF] = made.operands
+                    node.metadata[_MADE_BY], node.metadata[LAYER] = made.unit, made.origin.layer
+                    if not made.within:
+                        node.metadata[ORIGIN] = made.origin
                     node.register_prehook(partial(_require_unit, node._sequence_nr()))
             if made.result.grad_fn is not None and made.name in _OUTER:
                 made.result.grad_fn.register_hook(_outer_products(made.name, made.args, made.alpha))
@@ -351,6 +361,7 @@ class _Mode(TorchDispatchMode):
         if self.last is not None and self.hidden is not None:
             for node in [part.grad_fn for part in parts(self.last)]:
                 if node is not None and node._sequence_nr() < self.hidden:
+                    node.metadata.setdefault(LAYER, self.layer)
                     node.register_prehook(partial(_require_unit, node._sequence_nr()))
             self.last = None
 
@@ -360,15 +371,16 @@ class _Made(NamedTuple):
 
     result: torch.Tensor
     unit: Unit
-    layer: str
-    operands: tuple[int, ...]
+    origin: Origin
     name: str
     args: tuple[Any, ...]
     alpha: float
+    within: bool
+    """Whether it is one of several operators for which PyTorch makes one node."""
 
 
-_MADE_BY, _LAYER, _MADE_OF = "openmxu unit", "openmxu layer", "openmxu operands"
-"""Keys in a node's metadata: the unit that made its product, the module, and the operands' memory."""
+_MADE_BY, _DERIVATIVES = "openmxu unit", "openmxu derivatives"
+"""Keys in a node's metadata: the unit that made its product, and how many products its derivatives have been."""
 
 
 _HIGHER = (
@@ -377,28 +389,20 @@ _HIGHER = (
 )
 
 
-def _memory(tensor: torch.Tensor) -> int:
-    return tensor.untyped_storage().data_ptr()
-
-
-def _in_roles(multiplier: Multiplier, node: Any, operands: list[int]) -> Multiplier:
-    """Return the multiplier of a derivative, of which one operand is the node's gradient, or a view of it.
-
-    PyTorch may compute a transposed product: the other operand is the first one of the node's product, or the second,
-    wherever it is here. If nothing came between product and derivative, the node's gradients were not noted.
-    """
-    (number, gradients), made_of = thread.gradients, node.metadata.get(_MADE_OF, ())
-    noted = number == node._sequence_nr()
-    first, second = (operand in gradients if noted else operand not in made_of for operand in operands)
-    if first != second and len(set(made_of)) == 2 and operands[first] == made_of[1 - first]:
-        multiplier = multiplier.swapped()
-    return multiplier.of_gradient(first=first, second=second)
+def _place(unit: Unit, node: Any) -> tuple[str, int]:
+    """Return the module of the product whose derivatives a node computes, and a number of this derivative."""
+    origin: Origin | None = node.metadata.get(ORIGIN)
+    if origin is not None:
+        node.metadata[_DERIVATIVES] = derivative = node.metadata.get(_DERIVATIVES, 0) + 1
+        return origin.layer, 2 * origin.number + derivative % 2
+    if unit.layers and LAYER not in node.metadata:
+        raise EscapeError("a derivative's layer is not known here (torch.func): leave layers out, or call backward()")
+    return node.metadata.get(LAYER, ""), -1
 
 
 def _require_unit(number: int, gradients: Any) -> None:
     """Before a node computes: look for a unit, and note the node's gradients."""
-    given = (gradient for gradient in gradients if type(gradient) in PLAIN_TYPES)
-    thread.gradients = number, frozenset(gradient.untyped_storage().data_ptr() for gradient in given)
+    note_gradients(number, gradients)
     if not thread.contexts:
         raise EscapeError(
             "these products were made on a unit, and their derivatives would be computed elsewhere; "

@@ -68,6 +68,32 @@ def test_large_products(options: dict[str, Any]) -> None:
     _check(300, 600, 400, options, "flush", "normal", seed=2)
 
 
+@pytest.mark.parametrize(
+    ("a", "options"),
+    [
+        ([2e-5], {"operand": "int8/row", "subnormals": "ieee", "result": "fp16"}),
+        ([400, 400], {"accumulate": "fp8_e4m3", "between": "fp32"}),
+        ([400, 400], {"accumulate": "fp8_e4m3", "between": "bf16"}),
+        ([np.inf, 1], {"accumulate": "fp8_e4m3"}),
+        ([np.inf, 1], {"accumulate": "fp8_e4m3", "terms": 2}),
+    ],
+)
+def test_odd_ends(a: list[float], options: dict[str, Any]) -> None:
+    left, right = np.float32([a]), np.ones((len(a), 1), np.float32)
+    same_bits(*(engine.matmul(left, right, rows=2, **options) for engine in (model, golden)), note=str(options))
+
+
+@pytest.mark.parametrize("spec", ["bf16/stochastic", "nvfp4/stochastic", "fp8_e4m3/row", "int8/block32/fp32"])
+def test_stacks(spec: str) -> None:
+    """The scale of a tensor is that of the stack, and each product has the next seed, in however many calls."""
+    a, b = (np.stack([_matrix(shape, seed, "normal") for seed in range(5)]) for shape in ((9, 64), (64, 7)))
+    options = {"operand": spec, "accumulate": "fp32" if "int8" in spec else "bf16/stochastic"}
+    peaks = float(np.abs(a).max()), float(np.abs(b).max())
+    result = model.products(a.view(np.uint32), b.view(np.uint32), rows=32, seed=7, **options)
+    for number, (left, right, product) in enumerate(zip(a, b, result, strict=True)):
+        same_bits(product, golden.matmul(left, right, rows=32, seed=7 + number, largest=peaks, **options))
+
+
 @pytest.mark.parametrize("options", SUMS, ids=str)
 def test_sums_beyond_binary64(options: dict[str, Any]) -> None:
     """Terms 60 binades apart, of both signs: binary64 rounds their sums, and may round them away from zero."""

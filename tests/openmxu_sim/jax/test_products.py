@@ -240,3 +240,22 @@ def test_stochastic_rounding_is_part_of_the_program() -> None:
     x, w = _pair(6, 9, 7, kind="normal")
     options = {"operand": "bf16/stochastic", "accumulate": "bf16/stochastic", "seed": 3}
     same_bits(mxu.matmul(x, w, **options), golden.matmul(x, w, rows=128, **options))
+
+
+@pytest.mark.parametrize("within", ["jit", "scan", "cond", "checkpoint", "fori"])
+def test_scopes_around_what_has_operations_of_its_own(within: str) -> None:
+    x, w = _pair(6, 6, 6, kind="normal")
+    ways: dict[str, Callable[[Any, Any], Any]] = {
+        "jit": jax.jit(lambda a, b: a @ b),
+        "scan": lambda a, b: jax.lax.scan(lambda state, _: (state @ b, None), a, None, length=1)[0],
+        "cond": lambda a, b: jax.lax.cond(a.shape[0] > 1, lambda c: c @ b, lambda c: c, a),
+        "checkpoint": jax.checkpoint(lambda a, b: a @ b),
+        "fori": lambda a, b: jax.lax.fori_loop(0, 1, lambda _, state: state @ b, a),
+    }
+
+    def network(a: Any, b: Any) -> Any:
+        with jax.named_scope("cell"):
+            return ways[within](a, b)
+
+    result = mxu.on_unit(network, operand="fp16", layers={"cell": "fp8_e4m3"})(x, w)
+    same_bits(result, golden.matmul(x, w, rows=128, operand="fp8_e4m3"))

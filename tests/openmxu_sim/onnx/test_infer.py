@@ -161,13 +161,17 @@ def test_fp32_operands_differ_by_the_order_of_sums_alone() -> None:
         ("--operand mxfp4/row", "operand must have no scale of its own, .*"),
         ("--weight bf15", "weight must be one of bf16, .*"),
         ("--between fp32/up", "modifiers of between must be truncate or stochastic, .*"),
-        ("--seed -1", "seed must be an integer >= 0, not -1"),
+        ("--seed -1", "seed must be an integer from 0 to 4294967295, not -1"),
+        ("--area --operand mxfp4", "--area must go with one plain format, not with mxfp4"),
+        ("--area --weight fp16 --between bf16", "--area must go with one plain format, not with fp16, bf16"),
+        ("--layers deep.json", "--layers must be a file of JSON, not 'deep.json': .*"),
+        ("--layers twice.json", "--layers must be a file of JSON, not 'twice.json': 'a' is there twice"),
         ("--layers absent.json", "--layers must be a readable file, not 'absent.json': .*"),
         ("--layers y.npz", "--layers must be a readable file, not 'y.npz': .*"),
         ("--layers half.json", "--layers must be a file of JSON, not 'half.json': .*"),
         ("--layers list.json", "--layers must be an object of formats by patterns of names, not 'list.json'"),
         ("--layers wrong.json", "layers must be formats, or mappings of operand, .*, not 'conv': {'columns': 3}"),
-        ("--layers format.json", "operand must be one of bf16, .*, not 'bf17'"),
+        ("--layers format.json", "layers, 'conv': operand must be one of bf16, .*, not 'bf17'"),
         ("--liberty l.lib --operand mxfp4", "operand must be one format of the hardware .*, not mxfp4"),
         ("--liberty l.lib --weight fp16", "operand must be one format of the hardware .*, not bf16, fp16"),
         ("--liberty nowhere.lib", "liberty must be a readable file, not 'nowhere.lib': No such file or directory"),
@@ -177,7 +181,14 @@ def test_mistakes(options: str, text: str, capsys: pytest.CaptureFixture[str]) -
     """One line each, before the model runs, and nothing is left."""
     for name, arrays in (("y", {"y": X}), ("shape", {"x": X[:, :, :5]}), ("double", {"x": X.astype(float)})):
         np.savez(f"{name}.npz", **arrays)
-    layers = {"half": '{"conv"', "list": "[]", "wrong": '{"conv": {"columns": 3}}', "format": '{"conv": "bf17"}'}
+    layers = {
+        "deep": "[" * 100_000,
+        "twice": '{"a": "bf16", "a": "fp16"}',
+        "half": '{"conv"',
+        "list": "[]",
+        "wrong": '{"conv": {"columns": 3}}',
+        "format": '{"conv": "bf17"}',
+    }
     for name, content in layers.items():
         Path(f"{name}.json").write_text(content)
     assert _infer(f"-o report {options}") == 2

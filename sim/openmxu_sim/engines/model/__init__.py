@@ -56,7 +56,7 @@ from openmxu_sim.golden.environment import ieee_arithmetic
 from openmxu_sim.golden.formats import DTYPES, Bits, find_format
 from openmxu_sim.golden.matrix import check_operands, to_array
 from openmxu_sim.golden.setup import Setup as Definition
-from openmxu_sim.golden.setup import check_count, check_setup
+from openmxu_sim.golden.setup import check_count, check_largest, check_seed, check_setup
 from openmxu_sim.operands.aliases import Progress
 
 __all__ = ["PlainSetup", "Setup", "is_small", "matmul", "plain_setup", "products"]
@@ -113,14 +113,19 @@ def products(
     left, right = (
         prepare(setup.kernel, bits, side, flush=definition.flush, seed=setup.how.seed, stream=stream, largest=peak)
         for stream, (bits, side, peak) in enumerate(
-            zip(stacks, (definition.operand, definition.weight), largest, strict=True)
+            zip(stacks, (definition.operand, definition.weight), check_largest(largest), strict=True)
         )
     )
     if definition.operand.integer:
         setup = setup._replace(rows=min(definition.tile(inner), inner))
     if definition.operand.integer and setup.rows > _EXACT:
+        mode = "flush" if definition.flush else "ieee"
         sums = multiply_integers(left, right, setup.rows, flush=definition.flush)
-        return sums if result == "fp32" else to_array(convert(sums.view(np.uint32), "fp32", result), result)
+        return (
+            sums
+            if result == "fp32"
+            else to_array(convert(sums.view(np.uint32), "fp32", result, subnormals=mode), result)
+        )
     scaled = left.factors is not None or right.factors is not None
     factors = (Factors * 2)(left.address, right.address) if scaled else None
     _multiply(setup, left.bits, right.bits.swapaxes(1, 2), sums, factors, progress)
@@ -189,7 +194,7 @@ class Setup(NamedTuple):
         except TypeError:  # what has no hash is no parameter, and the check says so
             definition = check_setup(**numerics)
         target = limits(find_format(result, "result"))
-        how = arithmetic(definition, seed)
+        how = arithmetic(definition, check_seed(seed))
         return cls(definition, kernel or load_kernel(), how, target, min(definition.rows, inner), threads)
 
     @property

@@ -368,7 +368,7 @@ static float add_terms_generally(const struct arithmetic *how, float c, const fl
     int exponent = exponent_of(a[i * BAND]) + exponent_of(b[i * PANEL]);
     if (exponent > largest) largest = exponent;
   }
-  if (!isfinite(special)) return special;
+  if (!isfinite(special)) return isinf(special) ? copysign(format->overflow64, special) : special;
   int last = largest - format->fraction_width - how->guard;
   total = trunc(scalbn(c, -last));
   for (int i = 0; i < terms; i++) total += trunc(scalbn(products[i], -last));
@@ -434,6 +434,8 @@ static enum step choose(const struct arithmetic *how, struct extent a, struct ex
 
 static void tile(const struct arithmetic *how, const struct place *at, enum step step, const float *a, const float *b,
                  int64_t length, float *out) {
+  if (step == NARROW && isnan(how->sum.overflow64) && !(is_finite(a, length * BAND) && is_finite(b, length * PANEL)))
+    step = GENERAL;
   int quick = step == TERMS || step == CUT_TERMS || step == CUT;
   if (quick && !(is_finite(a, length * BAND) && is_finite(b, length * PANEL)))
     step = step == CUT ? GENERAL_CUT : GENERAL_TERMS;
