@@ -117,6 +117,7 @@ def on_unit(
         arguments = [value for index, value in enumerate(args) if index not in static]
         inputs = [jnp.asarray(value) for value in jax.tree.leaves((arguments, kwargs))]
         results = [jnp.asarray(value) for value in _play(unit, closed.jaxpr, closed.consts, inputs)]
+        unit.layers.warn_of_unmatched()
         return jax.tree.unflatten(jax.tree.structure(result), results)
 
     return on_the_unit

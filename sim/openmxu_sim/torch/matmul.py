@@ -97,7 +97,8 @@ def matmul(
         Tensors of one type, on one device: the CPU, or a GPU of CUDA, which needs the extra ``gpu``. Results are
         rounded to their type.
     operand, accumulate, precision, subnormals, rows, terms, weight, gradient, between, seed
-        As in :class:`openmxu_sim.torch.Unit`.
+        As in :class:`openmxu_sim.torch.Unit`. A scale of a whole tensor is that of the stack, which under
+        ``torch.vmap`` is the batch, and each product of it has the next seed.
 
     Raises
     ------

@@ -212,6 +212,8 @@ def test_layers_by_scopes() -> None:
         with jax.named_scope("head"):
             return a @ b
 
+    with pytest.warns(UserWarning, match=r"no name has matched these patterns of layers: \['feet'\]"):
+        mxu.on_unit(network, layers={"head": "fp16", "feet": "fp32"})(x, w)
     layers = {"head": "fp16"}
     inner = golden.matmul(x, w, rows=128, operand="fp8_e4m3")
     expected = golden.matmul(inner, w, rows=128, operand="fp16")
