@@ -6,9 +6,9 @@ from collections import Counter
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-MOST = {"hw + sim + boards": 48_500 + 5_750 + 1_500, "tests": 24_000, "words by hand": 32_000 + 2_520}
+MOST = {"hw + sim + boards": 48_500 + 5_750 + 1_500 + 2_500, "tests": 24_000, "words by hand": 32_000 + 2_520}
 """What these are to be at most; 5,750 lines and 2,520 words for the accelerator, its board, its bus, their pages, and
-proofs of all forms; 1,500 lines for layouts."""
+proofs of all forms; 1,500 lines for layouts; 2,500 for formats by role, scales, and their errors."""
 
 _RECORD = re.compile(r"<!-- record -->.*?<!-- end of record -->|<!-- [^>]*-->", re.DOTALL)
 _WRITTEN_BY_PROGRAMS = ("docs/reference/areas/",)
