@@ -75,8 +75,8 @@ def _add_arithmetic(parser: argparse.ArgumentParser) -> None:
         "--operand",
         default="bf16",
         metavar="FORMAT",
-        help=f"format of operands: one of {', '.join(FORMATS)}, or eXfY with X exponent and Y fraction bits; without a "
-        f"clock also {MODIFIERS} (default: bf16)",
+        help=f"format of operands: one of {', '.join(FORMATS)}, or eXfY with X exponent and Y fraction bits, "
+        f"{MODIFIERS} (default: bf16)",
     )
     add_formats(parser)
     parser.add_argument(

@@ -26,6 +26,7 @@ def add_infer(commands: Any) -> None:
         "  openmxu infer model.onnx --input x.npz\n"
         "  openmxu infer model.onnx --input x.npz --operand bf16,fp16,fp8_e4m3 -o report\n"
         "  openmxu infer model.onnx --input x.npz --operand bf16,fp16 --area\n"
+        "  openmxu infer model.onnx --input x.npz --operand bf16,mxfp4,nvfp4 --errors -o report\n"
         "  openmxu infer model.onnx --input x.npz --liberty sky130_fd_sc_hd__tt_025C_1v80.lib.gz\n"
         "  openmxu infer model.onnx --input x.npz --precision highest --rows 32 --columns 32",
     )

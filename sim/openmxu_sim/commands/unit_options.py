@@ -33,8 +33,8 @@ def add_array(parser: argparse.ArgumentParser, *, side: int) -> None:
 
 
 MODIFIERS = (
-    "mxfp8_e4m3, mxfp8_e5m2, mxfp6_e2m3, mxfp6_e3m2, mxfp4, nvfp4, int8, and modifiers: /tensor, /row or /blockN for "
-    "scales, /fp32, /saturate, /stochastic"
+    "mxfp8_e4m3, mxfp8_e5m2, mxfp6_e2m3, mxfp6_e3m2, mxfp4; without a clock also nvfp4, int8, and modifiers: /tensor, "
+    "/row or /blockN for scales, /fp32, /saturate, /stochastic"
 )
 """Operands besides plain formats, for help texts."""
 
