@@ -11,7 +11,7 @@ from openmxu_sim.engines import model
 from openmxu_sim.operands import vectors
 
 from ...bits import same_bits
-from ...conftest import slow
+from ...conftest import thorough
 
 OPERANDS = [
     *("fp8_e4m3/tensor", "fp8_e4m3/row", "fp8_e4m3/block32", "fp8_e5m2/tensor/fp32", "fp8_e4m3/row/fp32/saturate"),
@@ -120,7 +120,7 @@ def test_long_sums_of_integers(spec: str, inner: int) -> None:
     assert golden.matmul(a, b, **options)[0, 0] == np.float32(127 * 127 * inner)
 
 
-@pytest.mark.parametrize("options", [slow(case) for case in CASES], ids=str)
+@pytest.mark.parametrize("options", [thorough(case) for case in CASES], ids=str)
 def test_a_million_sums(options: dict[str, Any], mode: str) -> None:
     for seed in range(10):
         for kind in KINDS:
