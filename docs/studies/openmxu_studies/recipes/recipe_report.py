@@ -156,4 +156,4 @@ def _draw(axes: Axes, record: Recipes, network: str, layouts: Layouts, of_cost: 
     plain_scores = record.scores(network, PLAIN)
     if plain_scores:
         axes.axhline(fmean(plain_scores.values()), color="#888888", linewidth=0.8, label=PLAIN)
-    axes.set_xscale("log")
+    axes.set_xlim(left=0)
