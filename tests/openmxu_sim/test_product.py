@@ -378,3 +378,29 @@ def test_what_counts_no_cycles(monkeypatch: pytest.MonkeyPatch) -> None:
     measured = simulate(a, b, rows=1, columns=1, engine="pysim").statistics
     assert (statistics.cycles, statistics.cycles_source) == (measured.cycles, "formula")
     assert (statistics.busy, statistics.input_stalls, statistics.output_stalls) == (None, None, None)
+
+
+@pytest.mark.parametrize("operand", ["bf16/stochastic", "fp8_e4m3/tensor", "nvfp4", "mxfp4", "int8/row"])
+def test_stacks_of_specified_operands(operand: str) -> None:
+    """The same bits on both engines without a clock: seeds go on, and a tensor's scale is the stack's."""
+    choose = np.random.default_rng(4)
+    a, b = (choose.standard_normal(shape).astype(np.float32) for shape in ((3, 5, 64), (3, 64, 7)))
+    a[1] *= 100
+    given = {"rows": 32, "columns": 4, "operand": operand, "seed": 3}
+    results = [simulate(a, b, engine=engine, **given).result for engine in ("golden", "model")]
+    same_bits(*results, note=operand)
+    if "stochastic" in operand:
+        same_bits(results[0][2], golden.matmul(a[2], b[2], rows=32, operand=operand, seed=5))
+
+
+def test_what_a_clock_refuses() -> None:
+    a = np.ones((2, 32), np.float32)
+    for options, text in (
+        ({"operand": "nvfp4"}, "operand must be a format, or one of MX, on an engine with a clock, not 'nvfp4'"),
+        ({"weight": "bf16/row"}, "weight must be a format, or one of MX, on an engine with a clock, not 'bf16/row'"),
+        ({"between": "bf16"}, "between must be 'fp32' on an engine with a clock, not 'bf16'"),
+    ):
+        with pytest.raises(ValueError, match=f"^{text}$"):
+            simulate(a, a.T, rows=32, columns=2, engine="compiled", **options)
+    decoded = simulate(a, a.T, rows=32, columns=2, engine="compiled", operand="mxfp4", weight="mxfp8_e5m2", seed=9)
+    assert decoded.result.tolist() == [[32.0, 32.0], [32.0, 32.0]]
