@@ -233,7 +233,9 @@ class Identity:
         """The identity as JSON."""
         own = {name: value for name, value in vars(self).items() if name != "config"}
         unit = {
-            name: value if isinstance(value, int | str) else value.name for name, value in vars(self.config).items()
+            name: value if isinstance(value, int | str) else value.name
+            for name, value in vars(self.config).items()
+            if value is not None
         }
         return json.dumps({"openmxu": own | {"unit": unit}}, separators=(",", ":")).encode()
 

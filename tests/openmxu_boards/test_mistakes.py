@@ -61,7 +61,7 @@ NOWHERE = "port /dev/nowhere cannot be opened: No such file or directory"
         ("route pe --device vax", "device must be one of ecp5-25f, ecp5-85f, up5k, not 'vax'"),
         ("route pe --seeds 0", "seeds must be from 1 to 100, not 0"),
         ("route car", f"DESIGN must be one of {', '.join(EXPORTED)}, not 'car'"),
-        ("route pe --rows 2", "pe has no parameter 'rows'; it has operand, subnormals, stages, terms"),
+        ("route pe --rows 2", "pe has no parameter 'rows'; it has operand, subnormals, stages, terms, weight"),
         ("check icebreaker . --rounds 0", "rounds must be 1 or more, not 0"),
         ("check arty .", f"board must be one of {NAMES}, not 'arty'"),
         ("info --simulate arty", f"board must be one of {NAMES}, not 'arty'"),
