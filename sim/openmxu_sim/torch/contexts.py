@@ -5,20 +5,17 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
-
-if TYPE_CHECKING:
-    from openmxu_sim.torch.unit import Unit
 
 
 class Context(NamedTuple):
     """A unit's context."""
 
-    unit: "Unit"
+    unit: Any
     """The unit that computes products in this context."""
-    again: "Unit"
+    again: Any
     """The unit that recomputes what precedes this context within a checkpoint, if it was entered there."""
 
 
@@ -43,7 +40,7 @@ class _Thread(threading.local):
         self._made_in: list[Context | None] = []
 
     @contextmanager
-    def within(self, unit: "Unit") -> Iterator[None]:
+    def within(self, unit: Any) -> Iterator[None]:
         """Enter the context of a unit."""
         hooks = saving_hooks()
         in_checkpoint = self.contexts and hooks is not None and hooks != self._hooks[-1]
