@@ -23,6 +23,7 @@ int32_t kernel_part(const struct arithmetic *how, const struct format *target, c
   struct packed left = { right.values + TOGETHER * PANEL * length, right.extents + TOGETHER };
   for (int64_t i = 0; i < count; i++, result += m * step) {
     int64_t product = origin->product + i;
+    uint32_t stream = stream_of(how->seed + product, 2);
     struct factors its[2];
     for (int side = 0; factors && side < 2; side++) {
       its[side] = factors[side];
@@ -36,13 +37,11 @@ int32_t kernel_part(const struct arithmetic *how, const struct format *target, c
                     parts[pass][0], &how->operand, how->flush, &left);
         for (int64_t first = 0; first < n; first += TOGETHER * PANEL) {
           int64_t columns = least_of(TOGETHER * PANEL, n - first);
-          struct where where = { origin->m, origin->n + first, k, origin->columns, how->seed + product,
-                                 factors ? its : 0 };
+          struct place place = { origin->m, origin->n + first, origin->columns, k, stream };
           kernel_pack(b->words + i * b->product_step + first * b->step + k * b->k_step, b->step, b->k_step, columns,
                       some, PANEL, block, parts[pass][1], &how->weight, how->flush, &right);
-          multiply(how, &where, &left, &right, m, some, columns, rows, block, 0, bands, 0,
-                   (columns + PANEL - 1) / PANEL, later, pass && last && !k, result + first, step,
-                   last && k + block >= inner ? target : 0);
+          multiply(how, &place, factors ? its : 0, &left, &right, m, some, columns, rows, block, later,
+                   pass && last && !k, result + first, step, last && k + block >= inner ? target : 0);
         }
       }
   }
@@ -189,8 +188,8 @@ int32_t kernel_places(const struct arithmetic *how, const struct format *target,
           int64_t first = columns[0] + panel * PANEL, count = least_of(TOGETHER, panels - panel);
           pack_groups(values[pass][1] + group * steps[1], b, first, least_of(columns[1], first + count * PANEL), k,
                       some, PANEL, &right);
-          struct where where = { .k = k, .columns = n };
-          multiply(how, &where, &left, &right, m, some, n, tile_rows, block, 0, bands, 0, count, pass || k,
+          struct place place = { .k = k, .columns = n };
+          multiply(how, &place, 0, &left, &right, m, some, count * PANEL, tile_rows, block, pass || k,
                    pass && last && !k, sums + panel * PANEL, n, last && k + block >= inner ? target : 0);
         }
       }

@@ -48,12 +48,15 @@ static inline double exactly_rounded(double x, const struct format *format, int 
   return copysign(size < format->min_normal64 ? tiny : normally_rounded(size, format), x);
 }
 
-/* Random words: openmxu_sim.golden.noise. */
-static inline uint32_t mixed(uint32_t x) {
-  x = (x ^ x >> 16) * 0x7FEB352Du;
-  x = (x ^ x >> 15) * 0x846CA68Bu;
-  return x ^ x >> 16;
-}
+/* Random words, one or a vector of them: openmxu_sim.golden.noise. */
+#define MIXED(name, type) \
+  static inline type name(type x) { \
+    x = (x ^ x >> 16) * 0x7FEB352Du; \
+    x = (x ^ x >> 15) * 0x846CA68Bu; \
+    return x ^ x >> 16; \
+  }
+MIXED(mixed, uint32_t)
+MIXED(mixed_words, words)
 
 static inline uint32_t stream_of(uint32_t seed, uint32_t stream) { return mixed(mixed(seed) ^ stream); }
 
@@ -94,13 +97,15 @@ static inline double added_down(double a, double b) {
 }
 
 /* The place of a sum, for its random words: kinds 0 to 3 are a product, its sum, a tile's sum, and a tile's scaling. */
-static inline uint32_t word_at(uint32_t row, int64_t k, int kind) { return mixed(row ^ mixed((uint32_t)(4 * k + kind))); }
+static inline uint32_t word_at(uint32_t row, int64_t k, int kind) {
+  return mixed(row ^ mixed((uint32_t)(4 * k + kind)));
+}
 
 /* Sums of a band and a panel over one tile, k by k. The loops over vectors are unrolled: the sums are registers. */
 
 enum step { FUSED, PLAIN, FLUSHING, NARROW, GENERAL, CUT, GENERAL_CUT, TERMS, CUT_TERMS, GENERAL_TERMS };
 
-/* Where a tile is: random words of its sums depend on it. */
+/* Where sums are in a result of so many columns: random words, and factors, depend on it. */
 struct place {
   int64_t m, n, columns, k;
   uint32_t stream;
@@ -197,12 +202,6 @@ static void sum_up_otherwise(const struct arithmetic *how, const struct place *a
 
 typedef double doubles __attribute__((vector_size(2 * WIDTH)));
 typedef uint64_t longs __attribute__((vector_size(2 * WIDTH)));
-
-static inline words mixed_words(words x) {
-  x = (x ^ x >> 16) * 0x7FEB352Du;
-  x = (x ^ x >> 15) * 0x846CA68Bu;
-  return x ^ x >> 16;
-}
 
 /* Normal numbers with `dropped` bits less, after the upper 24 bits of what is cut off and a word are added. */
 static inline doubles cut_after(doubles x, int dropped, words word) {
@@ -513,35 +512,27 @@ static inline words finished(words bits, const struct format *target, int flush)
   return chosen((bits & MAGNITUDE) > INFINITE, (words){ 0 } + CANONICAL_NAN, number);
 }
 
-/* Where sums are in a result of so many columns, and their factors, if they have any: random words, and factors, depend
- * on the place. */
-struct where {
-  int64_t m, n, k, columns;
-  uint32_t seed;
-  const struct factors *factors;
-};
-
-/* One pass: multiply some bands of `a` with some panels of `b` into the result, of (m, n).
+/* One pass: multiply the bands of `a` with the panels of `b` into the result, of (m, n).
  *
- * later: it goes on where the pass before ended. clear: NaNs that are there become +0 first. target: the format to
- * which sums are converted then, or none. step: how far rows of the result are apart. */
-static void multiply(const struct arithmetic *how, const struct where *where, const struct packed *a,
-                     const struct packed *b, int64_t m, int64_t inner, int64_t n, int64_t rows, int64_t block,
-                     int64_t first_band, int64_t last_band, int64_t first_panel, int64_t last_panel, int32_t later,
-                     int32_t clear, float *result, int64_t step, const struct format *target) {
-  int64_t blocks = (inner + block - 1) / block;
-  const struct factors *factors = where->factors;
+ * from: where these sums are; factors: of results, if they have any. later: it goes on where the pass before ended.
+ * clear: NaNs that are there become +0 first. target: the format to which sums are converted then, or none. step: how
+ * far rows of the result are apart. */
+static void multiply(const struct arithmetic *how, const struct place *from, const struct factors *factors,
+                     const struct packed *a, const struct packed *b, int64_t m, int64_t inner, int64_t n, int64_t rows,
+                     int64_t block, int32_t later, int32_t clear, float *result, int64_t step,
+                     const struct format *target) {
+  int64_t bands = (m + BAND - 1) / BAND, panels = (n + PANEL - 1) / PANEL, blocks = (inner + block - 1) / block;
   int drawn = how->rounding_between == STOCHASTIC;
   int kept = !factors && same_format(&how->sum, &how->between);  /* a tile's sums are those between tiles */
-  struct place place = { .columns = where->columns, .stream = stream_of(where->seed, 2) };
+  struct place place = *from;
   float sums[BAND * PANEL] __attribute__((aligned(WIDTH)));
   for (int64_t at = 0; at < blocks; at++)
-    for (int64_t panel = first_panel; panel < last_panel; panel++)
-      for (int64_t band = first_band; band < last_band; band++) {
+    for (int64_t panel = 0; panel < panels; panel++)
+      for (int64_t band = 0; band < bands; band++) {
         enum step kind = choose(how, a->extents[band * blocks + at], b->extents[panel * blocks + at]);
         int64_t end = least_of((at + 1) * block, inner), used = least_of(PANEL, n - panel * PANEL);
         for (int64_t k = at * block; k < end; k += rows) {
-          place.m = where->m + band * BAND, place.n = where->n + panel * PANEL, place.k = where->k + k;
+          place.m = from->m + band * BAND, place.n = from->n + panel * PANEL, place.k = from->k + k;
           tile(how, &place, kind, a->values + (band * inner + k) * BAND, b->values + (panel * inner + k) * PANEL,
                least_of(rows, end - k), sums);
           for (int64_t i = 0; i < least_of(BAND, m - band * BAND); i++)
