@@ -34,9 +34,13 @@ def rounded(
     """Round to a number of `fmt`: the nearest, ties to even, or as :func:`on_grid` says."""
     if flush:
         values = flush_subnormals(values, fmt)
-    number = on_grid(values, fmt, rounding, noise)
-    limit = np.where(np.isfinite(values), fmt.max_finite, np.inf) if rounding == "truncate" else np.inf
-    return np.where(np.abs(number) > fmt.max_finite, np.copysign(limit, number), number)
+    return _limited(on_grid(values, fmt, rounding, noise), fmt, rounding)
+
+
+def _limited(numbers: Values, fmt: Format, rounding: str) -> Values:
+    """Replace finite numbers that are too large: by infinities, or by the largest number where they are truncated."""
+    limit = np.where(np.isfinite(numbers), fmt.max_finite, np.inf) if rounding == "truncate" else np.inf
+    return np.where(np.abs(numbers) > fmt.max_finite, np.copysign(limit, numbers), numbers)
 
 
 def on_grid(values: Values, fmt: Format, rounding: str = "nearest", noise: Values | None = None) -> Values:
@@ -127,11 +131,10 @@ def rounded_terms(
     total = np.trunc(units).sum(axis=-1)
 
     dropped = np.maximum(_exponent(total) - fmt.fraction_width, 0)
-    nearest = np.ldexp(to_integers(np.ldexp(total, -dropped), rounding, noise), dropped + scale)
-    limit = fmt.max_finite if rounding == "truncate" else np.inf
-    nearest = np.where(np.abs(nearest) > fmt.max_finite, np.copysign(limit, nearest), nearest)
+    numbers = np.ldexp(to_integers(np.ldexp(total, -dropped), rounding, noise), dropped + scale)
+    numbers = _limited(numbers, fmt, rounding)
     zero = np.where(np.signbit(terms).all(axis=-1), -0.0, 0.0)
-    values = np.where(total == 0, zero, flush_subnormals(nearest, fmt))
+    values = np.where(total == 0, zero, flush_subnormals(numbers, fmt))
     return np.where(np.isfinite(special), values, special)
 
 

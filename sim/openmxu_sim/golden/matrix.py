@@ -24,7 +24,7 @@ from openmxu_sim.golden.formats import (
 )
 from openmxu_sim.golden.noise import Noise
 from openmxu_sim.golden.passes import split
-from openmxu_sim.golden.setup import Setup, check_largest, check_seed, check_setup
+from openmxu_sim.golden.setup import Definition, check_largest, check_seed, check_setup
 from openmxu_sim.golden.specifications import Operand, Prepared, prepare
 
 _FP32 = FORMATS["fp32"]
@@ -209,7 +209,7 @@ def matmul(
 
 
 def _sums(
-    how: Setup, left: Prepared, right: Prepared, part: tuple[slice, slice], draw: Callable[..., Values]
+    how: Definition, left: Prepared, right: Prepared, part: tuple[slice, slice], draw: Callable[..., Values]
 ) -> Values:
     """Return the sums of some rows and columns, of all passes."""
     (m, n), rows = part, how.tile(left.bits.shape[1])
@@ -234,7 +234,7 @@ def _sums(
     return total
 
 
-def _values(how: Setup, side: Operand, part: str, bits: Bits) -> Values:
+def _values(how: Definition, side: Operand, part: str, bits: Bits) -> Values:
     """Return the values of a part of operands."""
     mode = "flush" if how.flush else "ieee"
     # Conversion leaves no subnormal numbers in flush mode, so there are none to flush later.
@@ -280,7 +280,7 @@ def _tile_sums(
         yield from psums
 
 
-def _add_terms(how: Setup, draw: Callable[..., Values], psums: Values, a: Values, b: Values, k: Values) -> Values:
+def _add_terms(how: Definition, draw: Callable[..., Values], psums: Values, a: Values, b: Values, k: Values) -> Values:
     """Add a block of products, along the last axis: one of them with a rounding of its own, several at once."""
     fmt, of_sum = how.sums.format, how.sums.way(partial(draw, k, 1))
     if how.operand.integer:
@@ -291,7 +291,7 @@ def _add_terms(how: Setup, draw: Callable[..., Values], psums: Values, a: Values
     return rounded_sum(psums, product, fmt, flush=how.flush, **of_sum)
 
 
-def _scaled(tile: Values, how: Setup, scales: Sequence[Values | None], draw: Callable[[int], Values]) -> Values:
+def _scaled(tile: Values, how: Definition, scales: Sequence[Values | None], draw: Callable[[int], Values]) -> Values:
     """Return a tile's sums as those of tiles are added: times the scales of both operands, if they have any."""
     flush, way = how.flush, how.between.way(partial(draw, 3))
     if how.operand.integer:

@@ -14,7 +14,7 @@ _MOST_INTEGERS = 1 << 17
 
 
 @dataclass(frozen=True)
-class Setup:
+class Definition:
     """Parameters of a product, as :func:`openmxu_sim.golden.matmul` takes them."""
 
     rows: int
@@ -56,7 +56,7 @@ def check_setup(
     accumulate: str = "fp32",
     between: str | None = None,
     terms: int = 1,
-) -> Setup:
+) -> Definition:
     """Check the parameters of a product.
 
     Raises
@@ -84,7 +84,7 @@ def check_setup(
     if sides[0].length and sides[1].length and sides[0].integer and sides[0].length != sides[1].length:
         raise ValueError(f"operand and weight must have blocks of one length in int8, not {operand!r} and {weight!r}")
     flush, terms = check_subnormals(subnormals), check_terms(terms, rows, subnormals)
-    return Setup(rows, precision, flush, *sides, sums, tiles, terms)
+    return Definition(rows, precision, flush, *sides, sums, tiles, terms)
 
 
 def check_precision(precision: str, operand: str = "bf16", accumulate: str = "fp32") -> Sequence[tuple[str, str]]:

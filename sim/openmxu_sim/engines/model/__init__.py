@@ -55,8 +55,7 @@ from openmxu_sim.golden.arithmetic import convert
 from openmxu_sim.golden.environment import ieee_arithmetic
 from openmxu_sim.golden.formats import DTYPES, Bits, find_format
 from openmxu_sim.golden.matrix import check_operands, to_array
-from openmxu_sim.golden.setup import Setup as Definition
-from openmxu_sim.golden.setup import check_count, check_largest, check_seed, check_setup
+from openmxu_sim.golden.setup import Definition, check_count, check_largest, check_seed, check_setup
 from openmxu_sim.operands.aliases import Progress
 
 __all__ = ["PlainSetup", "Setup", "is_small", "matmul", "plain_setup", "products"]
@@ -151,11 +150,10 @@ class PlainSetup(NamedTuple):
 
 def plain_setup(inner: int, *, seed: int = 0, **numerics: Any) -> PlainSetup:
     """Return the setup of products with results in fp32; parameters as in :meth:`Setup.of`."""
-    definition = _checked(**numerics)
+    definition, how = _known(**numerics)
     rows = min(definition.rows, inner)
     parts = tuple((int(one), int(other)) for one, other in PASSES[definition.precision])
-    how, target = arithmetic(definition, seed), limits(find_format("fp32"))
-    return PlainSetup(bytes(how), bytes(target), rows, _block(rows), parts)
+    return PlainSetup(bytes(_seeded(how, seed)), bytes(limits(find_format("fp32"))), rows, _block(rows), parts)
 
 
 def _block(rows: int) -> int:
@@ -190,11 +188,11 @@ class Setup(NamedTuple):
         """
         threads = machine.cores() if threads is None else check_count(threads, "threads")
         try:
-            definition = _checked(**numerics)
+            definition, how = _known(**numerics)
         except TypeError:  # what has no hash is no parameter, and the check says so
-            definition = check_setup(**numerics)
-        target = limits(find_format(result, "result"))
-        how = arithmetic(definition, check_seed(seed))
+            check_setup(**numerics)
+            raise
+        how, target = _seeded(how, check_seed(seed)), limits(find_format(result, "result"))
         return cls(definition, kernel or load_kernel(), how, target, min(definition.rows, inner), threads)
 
     @property
@@ -222,7 +220,19 @@ class Setup(NamedTuple):
                 yield from pool.map(ieee_arithmetic()(function), *zip(*tasks, strict=True))
 
 
-_checked = lru_cache(maxsize=256)(check_setup)
+@lru_cache(maxsize=256)
+def _known(**numerics: Any) -> tuple[Definition, Arithmetic]:
+    """Check parameters once for all products that have them."""
+    definition = check_setup(**numerics)
+    return definition, arithmetic(definition)
+
+
+def _seeded(how: Arithmetic, seed: int) -> Arithmetic:
+    """Return the same ways of rounding with a seed."""
+    if seed:
+        how = Arithmetic.from_buffer_copy(how)
+        how.seed = seed
+    return how
 
 
 def _in_words(bits: Bits) -> Bits:

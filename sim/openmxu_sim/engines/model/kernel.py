@@ -9,7 +9,7 @@ import numpy.typing as npt
 from openmxu.runtime import native
 from openmxu_sim.engines.library import fetch_library, try_library
 from openmxu_sim.golden.formats import Format
-from openmxu_sim.golden.setup import Setup
+from openmxu_sim.golden.setup import Definition
 from openmxu_sim.netlist.native import open_library
 
 _FRACTION_WIDTH, _FRACTION_WIDTH64 = 23, 52
@@ -111,21 +111,17 @@ def limits(fmt: Format, largest: float | None = None) -> FormatLimits:
     )
 
 
-@lru_cache(maxsize=64)
-def arithmetic(setup: Setup, seed: int) -> Arithmetic:
-    """Return formats, the mode, and ways of rounding, as the kernel takes them."""
-    sides = (
-        limits(side.format, side.format.max_finite if side.saturate else None) for side in (setup.operand, setup.weight)
-    )
-    sums = setup.sums, setup.between
+def arithmetic(definition: Definition) -> Arithmetic:
+    """Return formats, the mode, and ways of rounding, as the kernel takes them, with seed 0."""
+    sides = definition.operand, definition.weight
+    sums = definition.sums, definition.between
     return Arithmetic(
-        *sides,
+        *(limits(side.format, side.format.max_finite if side.saturate else None) for side in sides),
         *(limits(one.format) for one in sums),
-        setup.flush,
-        setup.terms,
-        setup.sums.guard,
+        definition.flush,
+        definition.terms,
+        definition.sums.guard,
         *(_ROUNDINGS.index(one.rounding) for one in sums),
-        seed % 2**32,
     )
 
 
