@@ -263,9 +263,9 @@ def _in_blocks(values: Values, block: Block, draw: Values | None, largest: float
 
 def largest_magnitude(bits: Bits, subnormals: str) -> float:
     """Return the largest finite magnitude of patterns of fp32, as one scale for all of them is computed from."""
-    values = decode(bits, _FP32)
-    values = flush_subnormals(values, _FP32) if subnormals == "flush" else values
-    return float(np.max(np.abs(values), initial=0.0, where=np.isfinite(values)))
+    magnitudes = np.abs(bits.view(np.float32))
+    largest = float(np.max(magnitudes, initial=0.0, where=np.isfinite(magnitudes)))
+    return 0.0 if subnormals == "flush" and largest < _FP32.min_normal else largest
 
 
 def _peaks(values: Values, length: int) -> Values:

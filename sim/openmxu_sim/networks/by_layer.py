@@ -24,6 +24,11 @@ class Layers:
     layers
         A format for operands and gradients, or a mapping of parameters that differ from the unit's, for each pattern.
 
+    Attributes
+    ----------
+    stochastic
+        Whether any layer draws random numbers.
+
     Raises
     ------
     TypeError, ValueError
@@ -47,6 +52,7 @@ class Layers:
             except (TypeError, ValueError) as error:
                 raise type(error)(f"layers, {pattern!r}: {error}") from None
         self._names: dict[str, str | None] = {}
+        self.stochastic = any(numerics.is_stochastic for numerics in (unit, *self._of.values()))
 
     def __bool__(self) -> bool:
         return bool(self._of)
@@ -68,11 +74,6 @@ class Layers:
         """Warn of patterns that no name has matched, once for each line."""
         if self.unmatched():
             warnings.warn(f"no name has matched these patterns of layers: {self.unmatched()}", stacklevel=3)
-
-    @property
-    def stochastic(self) -> bool:
-        """Whether any layer draws random numbers."""
-        return any("/stochastic" in str(tuple(numerics)) for numerics in (self.unit, *self._of.values()))
 
 
 def _matches(pattern: str, name: str) -> bool:

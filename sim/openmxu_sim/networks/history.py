@@ -6,7 +6,7 @@ from collections.abc import Hashable
 
 import numpy as np
 
-from openmxu_sim.golden.specifications import find_operand
+from openmxu_sim.golden.specifications import find_operand, largest_magnitude
 from openmxu_sim.networks.numerics import Numerics
 from openmxu_sim.operands.aliases import Floats
 
@@ -32,15 +32,16 @@ class History:
         """
         sides = (a, numerics.operand), (b, numerics.weight_format)
         sizes = tuple(array.shape[-1] for array in (a, b)), tuple(array.shape[1] for array in (a, b) if array.ndim > 3)
-        one, other = (self._of((place, numerics, sizes, number), *side) for number, side in enumerate(sides))
+        one, other = (
+            self._of((place, numerics, sizes, number), *side, numerics.subnormals) for number, side in enumerate(sides)
+        )
         return one, other
 
-    def _of(self, place: Hashable, array: Floats, spec: str) -> float | None:
+    def _of(self, place: Hashable, array: Floats, spec: str, subnormals: str) -> float | None:
         side = find_operand(spec)
         if side.group != "tensor" and not (side.block and side.block.two_levels):
             return None
-        magnitudes = np.abs(array)
-        own = float(np.max(magnitudes, initial=0.0, where=np.isfinite(magnitudes)))
+        own = largest_magnitude(array.view(np.uint32), subnormals)
         with self._lock:
             seen = self._seen.setdefault(place, deque(maxlen=self._length))
             earlier = max(seen, default=own)

@@ -109,6 +109,14 @@ class Numerics(NamedTuple):
         """Whether operands are converted, and sums rounded, in no other way than hardware does."""
         return _are_plain(self.operand, self.weight_format, self.accumulate, self.between)
 
+    @property
+    def is_stochastic(self) -> bool:
+        """Whether operands, gradients among them, or sums are rounded at random."""
+        sides = (self.operand, self.weight, self.gradient), (self.accumulate, self.between)
+        return any(find_operand(side).stochastic for side in sides[0] if side is not None) or any(
+            find_sum(one).rounding == "stochastic" for one in sides[1] if one is not None
+        )
+
     def unit(self, columns: int, stages: int) -> MxuConfig:
         """Return a unit that computes these products, and takes fp32.
 
