@@ -174,12 +174,12 @@ def _add_study(parser: argparse.ArgumentParser, full: str) -> None:
 
 
 def _train(options: argparse.Namespace) -> None:
-    from openmxu_sim.golden.setup import check_terms
+    from openmxu.spec.stages import check_terms
 
     plan, training, tables, plot = (
         study(f"training.{name}", "study training") for name in ("plan", "study", "tables", "training_plot")
     )
-    check_terms(options.terms, 128, "flush")
+    check_terms(options.terms, "flush")
     for name, most in (("seeds", 100), ("jobs", 1024)):
         value = getattr(options, name)
         if value is not None and not 1 <= value <= most:
@@ -195,10 +195,10 @@ def _train(options: argparse.Namespace) -> None:
 
 
 def _run_pretrained(options: argparse.Namespace) -> None:
-    from openmxu_sim.golden.setup import check_terms
+    from openmxu.spec.stages import check_terms
 
     answers, ask = (study(f"pretrained.{name}", "study pretrained") for name in ("answers", "ask"))
-    check_terms(options.terms, 128, "flush")
+    check_terms(options.terms, "flush")
     with reserve(options.json) as outputs:
         with bar("batches") as progress:
             result = ask.pretrained(full=options.full, terms=options.terms, progress=progress)
