@@ -153,3 +153,19 @@ def test_trials_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     assert one == two == [(trial, {"score": 0.5, "seconds": 1.0}) for trial in trials]
     assert trained == trials
     assert recipe_plan.STEPS["vit"] > 0
+
+
+@pytest.mark.slow
+@pytest.mark.thorough
+def test_on_a_cluster(cluster: Any) -> None:
+    """Workers give what processes here do."""
+
+    class Few(Plan):
+        def trials(self) -> Any:
+            recipes = PLAIN, "NVFP4, gradients at random"
+            return iter([Trial("vit", recipe, seed, 2) for recipe in recipes for seed in (0, 1)])
+
+    there = recipe_trials.recipes(Few(), cluster=cluster.scheduler_address)
+    here = recipe_trials.recipes(Few())
+    assert [result.score for result in there.results] == [result.score for result in here.results]
+    assert len(here.results) == 4

@@ -147,14 +147,6 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert Study.of_json(record.read_text()).results == found.results
 
 
-@pytest.fixture(scope="module")
-def cluster() -> Any:
-    """Of the module, for it changes the environment."""
-    distributed = pytest.importorskip("distributed")
-    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster:
-        yield cluster
-
-
 @pytest.mark.slow
 @pytest.mark.thorough
 @pytest.mark.usefixtures("_short")

@@ -1,6 +1,7 @@
 """Three networks in plain PyTorch, and their tasks: none knows of units."""
 
 from collections.abc import Callable, Mapping
+from functools import partial
 
 import torch
 from torch import nn
@@ -68,29 +69,21 @@ _TESTED = 1000
 """Images on which networks are tested."""
 
 
-class _Resnet(DigitsTask):
+class _Digits(DigitsTask):
     BATCH = 32
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, network: Callable[[], nn.Module], seed: int) -> None:
         super().__init__(seed, "mnist")
         self.images, self.labels = self.images[: self.train + _TESTED], self.labels[: self.train + _TESTED]
         torch.manual_seed(seed)
-        self.model = ResNet()
+        self.model = network()
 
+
+class _Normalised(_Digits):
     def score(self) -> float:
-        """Return the share of test images that are put into their class."""
+        """Return the score with the means and variances of training."""
         self.model.eval()
         return super().score()
-
-
-class _Vit(DigitsTask):
-    BATCH = 32
-
-    def __init__(self, seed: int) -> None:
-        super().__init__(seed, "mnist")
-        self.images, self.labels = self.images[: self.train + _TESTED], self.labels[: self.train + _TESTED]
-        torch.manual_seed(seed)
-        self.model = VisionTransformer(self.images.shape[-1])
 
 
 class _Text(TextTask):
@@ -105,5 +98,9 @@ class _Text(TextTask):
         self.model = Transformer(different, self.LENGTH, width=336, heads=8, layers=8)
 
 
-LEARNERS: Mapping[str, Callable[[int], Task]] = {"resnet": _Resnet, "vit": _Vit, "text": _Text}
+LEARNERS: Mapping[str, Callable[[int], Task]] = {
+    "resnet": partial(_Normalised, ResNet),
+    "vit": partial(_Digits, partial(VisionTransformer, 28)),
+    "text": _Text,
+}
 """Functions that make a network and its data from a seed."""

@@ -9,6 +9,8 @@ from collections.abc import Callable, Mapping
 import torch
 from torch import nn
 
+from openmxu_studies.training.tasks import Transformer
+
 Example = tuple[nn.Module, torch.Tensor]
 """A network and an input."""
 
@@ -126,28 +128,9 @@ class _Mamba(nn.Module):
         return whole
 
 
-class _Attention(nn.Module):
-    """Attention to earlier places."""
-
-    def __init__(self, width: int, heads: int) -> None:
-        super().__init__()
-        self.heads, self.into, self.out = heads, nn.Linear(width, 3 * width), nn.Linear(width, width)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        q, k, v = (each.unflatten(-1, (self.heads, -1)).transpose(1, 2) for each in self.into(x).chunk(3, -1))
-        y = nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
-        whole: torch.Tensor = self.out(y.transpose(1, 2).flatten(2))
-        return whole
-
-
 def _gpt(width: int = 384, layers: int = 6, length: int = 128) -> Example:
-    """Return a GPT-2 with an embedding of one-hot letters."""
-    blocks = [nn.Linear(65, width)]
-    for _ in range(layers):
-        inner = nn.Sequential(nn.LayerNorm(width), nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width))
-        blocks += [_Sum(nn.Sequential(nn.LayerNorm(width), _Attention(width, 6))), _Sum(inner)]
-    letters = torch.randint(65, (4, length))
-    return nn.Sequential(*blocks, nn.LayerNorm(width), nn.Linear(width, 65)), nn.functional.one_hot(letters, 65).float()
+    """Return a GPT-2 with an alphabet of 65 letters."""
+    return Transformer(65, length, width=width, heads=6, layers=layers), torch.randint(65, (4, length))
 
 
 NETWORKS: Mapping[str, Callable[[], Example]] = {

@@ -1,24 +1,17 @@
 """One network trained once: its arithmetic, and its outcome."""
 
-import json
-import platform
 import time
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict
-from functools import partial
-from importlib.metadata import version
 from typing import Any
 
 import numpy as np
 import torch
 
-from openmxu.runtime import cache
-from openmxu.runtime.machine import machine_name
-from openmxu.runtime.native import compiler_version
 from openmxu_sim import torch as mxu
 from openmxu_sim.networks.costs import Losses, losses
-from openmxu_studies import SOURCES
+from openmxu_studies.spread import kept
 from openmxu_studies.training.plan import Case, Trial
 from openmxu_studies.training.record import Outcome, trial_of
 from openmxu_studies.training.tasks import DigitsTask, Task, TextTask
@@ -104,15 +97,4 @@ def _lost(learned: Task, batch: Any, case: Case, scale: float) -> Losses:
 
 def train_all(trials: Sequence[Any]) -> list[tuple[Trial, dict[str, Any]]]:
     """Train each trial, unless the cache has its outcome on such a machine."""
-    sources = SOURCES
-    conditions = (version("torch"), platform.python_version(), compiler_version(), machine_name())
-    results = []
-    for trial in map(trial_of, trials):
-        make = partial(_bytes, trial)
-        kept = cache.fetch_result(sources, make, repr(trial), *conditions, kind="studies")
-        results.append((trial, json.loads(kept)))
-    return results
-
-
-def _bytes(trial: Trial) -> bytes:
-    return json.dumps(asdict(train(trial))).encode()
+    return kept(map(trial_of, trials), lambda trial: asdict(train(trial)))
