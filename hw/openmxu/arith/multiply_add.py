@@ -31,22 +31,20 @@ Savings over a multiplier and an adder, and why each bit stays the same:
   on its exponent only. It is aligned to i_c later, as every product is.
 """
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
-from amaranth.lib import data, wiring
+from amaranth.hdl import Module
+from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from openmxu.arith.adder import Adder
+from openmxu.arith.datapath.addend import GUARD_BITS, order, round_product
 from openmxu.arith.datapath.pipeline import Pipeline
 from openmxu.arith.datapath.product import Formats, multiply, product_width, rebias
-from openmxu.arith.datapath.sum import Order, Sum, Summand
-from openmxu.arith.datapath.unpack import unpack
+from openmxu.arith.datapath.sum import Sum
 from openmxu.arith.multiplier import Multiplier
 from openmxu.spec.formats import FP32, FloatFormat, check_subnormals, pair_name
 from openmxu.spec.forms import form_of
 from openmxu.spec.recoded import port_width
 from openmxu.spec.stages import ADDER_CUTS, PRODUCT_CUTS, split_stages
-
-_GUARD_BITS = 4  # one more than an adder's: the product may lack its top bit
 
 
 class MultiplyAdd(wiring.Component):
@@ -133,9 +131,12 @@ class MultiplyAdd(wiring.Component):
         pipeline = Pipeline(m, PRODUCT_CUTS[self._product_stages] + ADDER_CUTS[self._sum_stages])
         exact = multiply(m, self.i_a, self.i_b, self.formats, self.subnormals, recoded=self.recoded)
         exact = pipeline.cut("multiplied", exact)
-        product = pipeline.cut("product", self._product(m, exact))
-        total = Sum(m, pipeline, self.result, self.subnormals, guard=_GUARD_BITS, form=form_of(platform))
-        m.d.comb += self.o.eq(total.add(*self._order(m, product)))
+        exponent = rebias(exact.exponent, self.formats, self.result, recoded=self.recoded)
+        rounded = round_product(m, exact, exponent, self._most_exponent, self.result, self.subnormals)
+        product = pipeline.cut("product", rounded)
+        total = Sum(m, pipeline, self.result, self.subnormals, guard=GUARD_BITS, form=form_of(platform))
+        room = self.result.significand_width - product_width(self.formats)
+        m.d.comb += self.o.eq(total.add(*order(m, product, self.i_c, self.result, self.subnormals, room)))
         return m
 
     def _apart(self, m: Module) -> Module:
@@ -158,92 +159,9 @@ class MultiplyAdd(wiring.Component):
         ]
         return m
 
-    def _product(self, m: Module, exact: data.View) -> data.View:
-        """The product as a multiplier would round it: its significand need not have its top bit set."""
-        flush, fmt = self.subnormals == "flush", self.result
-        exponent = Signal(signed(1 + self._most_exponent.bit_length()), name="product_exponent")
-        significand = exact.significand
-        # In flush mode ``exponent`` is one less than the product's.
-        top, most = significand[-1], fmt.exponent_mask - 1 if flush else fmt.exponent_mask
-        tiny = exponent[-1] | ((exponent == 0) & ~top) if flush else Const(0, 1)
-        huge = ~exponent[-1] & ((exponent > most) | ((exponent == most) & top))
-        significand = significand if flush else self._round(m, significand, exponent)
-        product = Signal(
-            data.StructLayout(
-                {
-                    "sign": 1,
-                    "exponent": fmt.exponent_width if flush else exponent.shape(),
-                    "significand": len(significand),
-                    "zero": 1,
-                    "infinite": 1,
-                    "nan": 1,
-                }
-            ),
-            name="rounded_product",
-        )
-        m.d.comb += [
-            exponent.eq(rebias(exact.exponent, self.formats, fmt, recoded=self.recoded)),
-            product.sign.eq(exact.sign),
-            product.exponent.eq(exponent),
-            product.significand.eq(significand),
-            product.zero.eq(exact.zero | tiny),
-            product.infinite.eq(exact.infinite | (huge & ~exact.zero)),
-            product.nan.eq(exact.nan),
-        ]
-        return product
-
     @property
     def _most_exponent(self) -> int:
         """The largest magnitude of a product's exponent, biased for the result."""
         offset = self.result.bias - sum(fmt.bias for fmt in self.formats)
         lost = 0 if self.subnormals == "flush" else sum(fmt.fraction_width for fmt in self.formats)
         return max(sum(fmt.exponent_mask for fmt in self.formats) + 1 + offset, lost - offset)
-
-    def _round(self, m: Module, significand: Value, exponent: Value) -> Value:
-        """The significand rounded to a multiple of the smallest subnormal number, in place; a bit more for its carry.
-
-        ::
-
-            significand   1 x x x x x x x x x x x x x x x     dropped[1:] is half the place of the last bit that stays,
-            dropped     0 0 0 0 0 0 0 0 0 0 0 1 1 1 1 1 1     less one; with the one that makes a tie even, it carries
-        """
-        width = len(significand)
-        room = self.result.significand_width - width
-        dropped = Signal(width + 1, name="dropped")
-        is_odd = Signal(name="is_odd")
-        rounded = Signal(width + 1, name="rounded_significand")
-        m.d.comb += [
-            dropped.eq(Cat(exponent < 1 - room - place for place in range(width + 1))),
-            is_odd.eq((significand & ~dropped & (dropped << 1)).any()),
-            rounded.eq((significand + dropped[1:] + is_odd) & ~dropped),
-        ]
-        return rounded
-
-    def _order(self, m: Module, product: data.View) -> tuple[Summand, Summand, Order]:
-        """Product and addend, and which of them has the larger exponent."""
-        flush, fmt = self.subnormals == "flush", self.result
-        c = unpack(m, self.i_c, fmt, self.subnormals, name="c", canonical=True)
-        special = c.infinite | c.nan
-        subtract, larger = Signal(name="subtract"), Signal(name="product_is_larger")
-        width = len(product.exponent)
-        difference, distance = Signal(1 + width, name="difference"), Signal(width, name="distance")
-        m.d.comb += [
-            subtract.eq(product.sign ^ c.sign),
-            difference.eq(product.exponent + ~c.exponent + 1 if flush else product.exponent - c.exponent - 1),
-            distance.eq(difference[:-1] ^ (~larger).replicate(width)),
-            larger.eq((difference[-1] if flush else ~difference[-1]) & ~product.zero),
-        ]
-        order = Order(
-            a_is_larger=larger,
-            distance=distance,
-            exponent=Mux(larger, product.exponent[: fmt.exponent_width], c.exponent),
-            above=larger if flush else Const(0, 1),
-            sign=Mux(product.infinite | (larger & ~special), product.sign, c.sign),
-            subtract=subtract & ~product.infinite & ~special,
-            infinite=product.infinite | special,
-            nan=product.nan | c.nan | (product.infinite & c.infinite & subtract),
-        )
-        room = fmt.significand_width - product_width(self.formats)
-        significand = Cat(Const(0, room), product.significand)
-        counts = ~c.zero if flush else Const(1)
-        return Summand(significand, product.sign, ~product.zero), Summand(c.significand, c.sign, counts), order
