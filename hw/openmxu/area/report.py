@@ -15,6 +15,7 @@ from openmxu.area.run.energy import Energy, find_meter, is_metered, planned
 from openmxu.area.run.measure import Result
 from openmxu.area.run.schedule import Workers, measure_all, workers
 from openmxu.area.subject.ablation import ablation_points
+from openmxu.area.subject.block_elements import other_points
 from openmxu.area.subject.designs import Part, is_measured, parts, whole
 from openmxu.area.subject.points import (
     PROCESSING_ELEMENT,
@@ -275,7 +276,8 @@ def _points(extent: str) -> list[Point]:
     """The designs of an extent, each once."""
     if extent == "quick":
         return quick_points()
-    return once([*(full_points() if extent == "full" else default_points()), *ablation_points()])
+    points = [*full_points(), *other_points()] if extent == "full" else default_points()
+    return once([*points, *ablation_points()])
 
 
 def _find(module: str, function: str) -> Callable[..., Any]:

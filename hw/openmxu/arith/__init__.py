@@ -1,6 +1,7 @@
 """Floating-point arithmetic in hardware: rigid pipelines, and streams around them."""
 
 from openmxu.arith.adder import Adder
+from openmxu.arith.block_multiply_add import BlockMultiplyAdd
 from openmxu.arith.converter import Converter
 from openmxu.arith.datapath.product import SignificandProduct
 from openmxu.arith.dot_product_add import DotProductAdd
@@ -12,6 +13,7 @@ from openmxu.arith.streamed import Streamed
 
 __all__ = [
     "Adder",
+    "BlockMultiplyAdd",
     "Converter",
     "DotProductAdd",
     "Multiplier",

@@ -34,10 +34,14 @@ class Converter(wiring.Component):
         ``"flush"`` or ``"ieee"`` (gradual underflow).
     stages
         0: combinational. 1: the output is a register.
+    stochastic
+        Round at random; only in flush mode.
 
     Members
     -------
     i : In(source.width)
+    i_noise : In(source.fraction_width - target.fraction_width)
+        Where it rounds at random: a word that is added to the bits that are cut off, and whose carry rounds up.
     o : Out(target.width)
 
     Raises
@@ -48,12 +52,25 @@ class Converter(wiring.Component):
 
     CUTS: ClassVar = {0: (), 1: ("rounded",)}
 
-    def __init__(self, source: FloatFormat, target: FloatFormat, *, subnormals: str = "flush", stages: int = 0) -> None:
+    def __init__(
+        self,
+        source: FloatFormat,
+        target: FloatFormat,
+        *,
+        subnormals: str = "flush",
+        stages: int = 0,
+        stochastic: bool = False,
+    ) -> None:
         self.source = source
         self.target = target
         self.subnormals = check_subnormals(subnormals)
         self.stages = check_stages(stages, self.CUTS)
-        super().__init__({"i": In(source.width), "o": Out(target.width)})
+        self.stochastic = stochastic
+        cut_off = source.fraction_width - target.fraction_width
+        if stochastic and (subnormals != "flush" or cut_off < 1):
+            raise ValueError("stochastic must be False with gradual underflow, or where no bits are cut off")
+        noise = {"i_noise": In(cut_off)} if stochastic else {}
+        super().__init__({"i": In(source.width), **noise, "o": Out(target.width)})
 
     @property
     def latency(self) -> int:
@@ -63,7 +80,8 @@ class Converter(wiring.Component):
     @property
     def module_name(self) -> str:
         """Name of the exported module."""
-        return f"converter_{self.source}_{self.target}_{self.subnormals}_s{self.stages}"
+        rounding = "_stochastic" if self.stochastic else ""
+        return f"converter_{self.source}_{self.target}{rounding}_{self.subnormals}_s{self.stages}"
 
     def elaborate(self, platform: object) -> Module:
         """Change the exponent's bias and round; NaN bypasses the rounding."""
@@ -92,6 +110,7 @@ class Converter(wiring.Component):
             infinite=number.infinite,
             nan=Const(0, 1),
             exponents=exponents,
+            noise=self.i_noise if self.stochastic else None,
         )
         result = Mux(number.nan, self._quiet(number.significand[:-1], number.sign), bits)
         m.d.comb += self.o.eq(Pipeline(m, self.CUTS[self.stages]).cut("rounded", result))

@@ -25,15 +25,15 @@ Why the bits are those of the contract:
   exactly half, which ties to even, is ~guard with ones in all places below.
 - The largest exponent of the products is known before i_c comes, which is then compared with that one alone.
 - A zero takes no part in the largest exponent: 0 · 2^100 would else push the other terms out of the window.
+- Scales of blocks are one factor 2^s of all products. i_c's exponent is compared less s instead, so that one adder does
+  for N, and the result's gets s back beside the alignment, off the longest path.
 """
-
-from typing import Any
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from openmxu.arith.datapath.pipeline import Pipeline
+from openmxu.arith.datapath.pipeline import Pipeline, structure
 from openmxu.arith.datapath.product import Formats, multiply, rebias_offset
 from openmxu.arith.datapath.round import exponent_shape, round_pack
 from openmxu.arith.datapath.shift import masked, normalise
@@ -45,6 +45,9 @@ from openmxu.spec.stages import PRODUCT_CUTS, TERM_CUTS, check_terms, split_stag
 WINDOW_BITS = 3
 """Bits of the window below the last place of a sum of the largest exponent. With fewer, sums are biased towards zero;
 with a sticky bit below, cancellation is less accurate (a bit that stands for others survives) and costs more."""
+
+_SCALE_BIAS, _LIFT = 127, 511
+"""Of a scale in E8M0, and of i_c's exponent less that of two scales: their 9 bits inverted."""
 
 _FINE_NORMALISATION = 2
 """Steps of the normalisation behind the cut in its middle."""
@@ -74,6 +77,8 @@ class DotProductAdd(wiring.Component):
         Number of products: 2, 4 or 8.
     subnormals
         ``"flush"``.
+    scaled
+        The products are those of two blocks with scales in E8M0, 2^(s - 127), 255 being NaN.
     stages
         0: combinational. From 1 to 7: see :func:`~openmxu.spec.stages.split_stages`, with the cuts of
         :data:`~openmxu.spec.stages.TERM_CUTS`.
@@ -82,6 +87,8 @@ class DotProductAdd(wiring.Component):
     -------
     i_a, i_b : In(terms · width of the format)
         Term 0 lowest. The order of terms does not matter.
+    i_scale_a, i_scale_b : In(8)
+        Where products are scaled.
     i_c : In(result.width)
         A NaN must be the canonical one, as every sum's is.
     o : Out(result.width)
@@ -101,6 +108,7 @@ class DotProductAdd(wiring.Component):
         terms: int = 4,
         subnormals: str = "flush",
         stages: int = 0,
+        scaled: bool = False,
     ) -> None:
         self.operand = operand
         self.formats: Formats = (operand, weight or operand)
@@ -111,8 +119,10 @@ class DotProductAdd(wiring.Component):
         self.subnormals = subnormals
         self._product_stages, self._sum_stages = split_stages(stages)
         self.stages = stages
+        self.scaled = scaled
         a, b = (In(terms * fmt.width) for fmt in self.formats)
-        super().__init__({"i_a": a, "i_b": b, "i_c": In(result.width), "o": Out(result.width)})
+        scales = {"i_scale_a": In(8), "i_scale_b": In(8)} if scaled else {}
+        super().__init__({"i_a": a, "i_b": b, **scales, "i_c": In(result.width), "o": Out(result.width)})
 
     @property
     def latency(self) -> int:
@@ -128,7 +138,8 @@ class DotProductAdd(wiring.Component):
     def module_name(self) -> str:
         """Name of the exported module."""
         formats = f"{pair_name(*self.formats)}_{self.result}"
-        return f"dot_product_add_{formats}_{self.subnormals}_t{self.terms}_s{self.stages}"
+        scaled = "_scaled" if self.scaled else ""
+        return f"dot_product_add_{formats}{scaled}_{self.subnormals}_t{self.terms}_s{self.stages}"
 
     @property
     def _window(self) -> int:
@@ -147,13 +158,13 @@ class DotProductAdd(wiring.Component):
 
     @property
     def _offset(self) -> int:
-        """What exponents of products, ea + eb + 1, need to be biased for the result."""
-        return rebias_offset(self.formats, self.result)
+        """What exponents of products, ea + eb + 1, need to be biased as i_c's are, less the scales."""
+        return rebias_offset(self.formats, self.result) + (_LIFT - 2 * _SCALE_BIAS if self.scaled else 0)
 
     @property
     def _lift(self) -> int:
-        """What is added to i_c's exponent instead, where products would need less than nothing."""
-        return max(-self._offset, 0)
+        """What is added to i_c's exponent instead, where products would need less than nothing, or scales are added."""
+        return _LIFT if self.scaled else max(-self._offset, 0)
 
     def elaborate(self, platform: object) -> Module:
         """Multiply; compare exponents; align, add, normalise and round."""
@@ -186,11 +197,14 @@ class DotProductAdd(wiring.Component):
                 f"zero_{index}": product.zero,
             }
         fields["nan"] = Cat(product.nan for product in exact).any()
+        if self.scaled:
+            fields["scale"] = self.i_scale_a + self.i_scale_b
+            fields["nan"] = fields["nan"] | self.i_scale_a.all() | self.i_scale_b.all()
         fields["plus"] = Cat(product.infinite & ~product.sign for product in exact).any()
         fields["minus"] = Cat(product.infinite & product.sign for product in exact).any()
         candidates = [(fields[f"exponent_{index}"], ~product.zero) for index, product in enumerate(exact)]
         fields["largest"], fields["counts"] = _largest(m, "product", candidates)
-        return _structure(m, "exact_products", fields)
+        return structure(m, "exact_products", fields)
 
     def _order(self, m: Module, products: data.View) -> data.View:
         """The largest exponent, i_c's included, the distances of all terms from it, and the special values."""
@@ -198,9 +212,11 @@ class DotProductAdd(wiring.Component):
         exponents = [products[f"exponent_{index}"] for index in range(self.terms)]
         zeros = [products[f"zero_{index}"] for index in range(self.terms)]
         addend = Signal(range(self.result.exponent_mask + self._lift + 1), name="addend_exponent")
-        m.d.comb += addend.eq(c.exponent + self._lift)
+        m.d.comb += addend.eq(c.exponent + (~products.scale if self.scaled else self._lift))  # _LIFT - scale
         largest, _ = _largest(m, "term", [(addend, ~c.zero), (products.largest, products.counts)])
         fields: dict[str, Value] = {"exponent": largest, "addend": c.significand}
+        if self.scaled:
+            fields["scale"] = products.scale
         bits = self._window.bit_length()
         for name, exponent, zero in zip(
             ("addend", *range(self.terms)), [addend, *exponents], [c.zero, *zeros], strict=True
@@ -215,17 +231,19 @@ class DotProductAdd(wiring.Component):
         fields["infinite"] = plus | minus
         fields["nan"] = products.nan | c.nan | (plus & minus)
         fields["sign"] = Mux(plus | minus, minus, c.sign)
-        return _structure(m, "by_exponent", fields)
+        return structure(m, "by_exponent", fields)
 
     def _align(self, m: Module, ordered: data.View) -> data.View:
         """The terms in the window; those to subtract are inverted."""
         fields = {name: ordered[name] for name in ("exponent", "sign", "infinite", "nan")}
+        if self.scaled:
+            fields["exponent"] = ordered.exponent + ordered.scale
         fields["addend"] = self._cut_off(m, Cat(ordered.addend, Const(0, 1)), ordered, "addend")
         for index in range(self.terms):
             differs = ordered[f"differs_{index}"]
             term = self._cut_off(m, ordered[f"significand_{index}"], ordered, str(index))
             fields |= {f"term_{index}": term ^ differs.replicate(len(term)), f"differs_{index}": differs}
-        return _structure(m, "aligned_terms", fields)
+        return structure(m, "aligned_terms", fields)
 
     def _cut_off(self, m: Module, significand: Value, ordered: data.View, name: str) -> Value:
         """A significand, its top bit at the window's, shifted right by its distance; 0 if that is too far."""
@@ -252,14 +270,14 @@ class DotProductAdd(wiring.Component):
         fields = {name: aligned[name] for name in ("exponent", "sign", "infinite", "nan")}
         negative = total[-1]
         fields |= {"magnitude": total[:-1] ^ negative.replicate(width - 1), "negative": negative, "differ": differ}
-        return _structure(m, "sum", fields)
+        return structure(m, "sum", fields)
 
     def _normalise(self, m: Module, summed: data.View) -> data.View:
         """The total shifted left by the larger steps."""
         steps = self._steps[_FINE_NORMALISATION:]
         shifted = normalise(m, summed.magnitude, steps=steps, fill=summed.negative, name="coarsely")
         fields = {name: summed[name] for name in ("exponent", "sign", "infinite", "nan", "negative", "differ")}
-        return _structure(m, "half_normalised_sum", fields | {"magnitude": shifted.value, "shift": shifted.shift})
+        return structure(m, "half_normalised_sum", fields | {"magnitude": shifted.value, "shift": shifted.shift})
 
     def _round(self, m: Module, half: data.View, form: str) -> Value:
         """The total's bit pattern."""
@@ -315,13 +333,6 @@ def _added_in_pairs(m: Module, summands: list[Value], carries: list[Value]) -> t
         summands = sums + summands[2 * len(sums) :]
     a, b = summands
     return a, b
-
-
-def _structure(m: Module, name: str, fields: dict[str, Any]) -> data.View:
-    """A structure of ``fields``."""
-    signal = Signal(data.StructLayout({field: len(value) for field, value in fields.items()}), name=name)
-    m.d.comb += [signal[field].eq(value) for field, value in fields.items()]
-    return signal
 
 
 def _largest(m: Module, name: str, candidates: list[tuple[Value, Value]]) -> tuple[Value, Value]:

@@ -36,7 +36,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from openmxu.arith.adder import Adder
-from openmxu.arith.datapath.addend import GUARD_BITS, order, round_product
+from openmxu.arith.datapath.addend import GUARD_BITS, NOISE_WIDTH, order, round_product
 from openmxu.arith.datapath.pipeline import Pipeline
 from openmxu.arith.datapath.product import Formats, multiply, product_width, rebias
 from openmxu.arith.datapath.sum import Sum
@@ -69,12 +69,17 @@ class MultiplyAdd(wiring.Component):
         0: combinational. From 1 to 7: see :func:`~openmxu.spec.stages.split_stages`.
     recoded
         Operands come as recoded words, see :class:`Multiplier`.
+    stochastic
+        Round the sum at random; only in flush mode, where products are exact.
 
     Members
     -------
     i_a, i_b : In(width of the format), or In(Recoded(format).width)
     i_c : In(result.width)
         A NaN must be the canonical one, as every sum's is.
+    i_noise : In(24)
+        Where sums are rounded at random: a word for the result that follows the next clock edge, or without stages for
+        this one. What is cut off and the word, both in last places, round it up if their sum is 1 or more.
     o : Out(result.width)
 
     Raises
@@ -92,6 +97,7 @@ class MultiplyAdd(wiring.Component):
         subnormals: str = "flush",
         stages: int = 0,
         recoded: bool = False,
+        stochastic: bool = False,
     ) -> None:
         self.operand = operand
         self.formats: Formats = (operand, weight or operand)
@@ -100,8 +106,12 @@ class MultiplyAdd(wiring.Component):
         self._product_stages, self._sum_stages = split_stages(stages)
         self.stages = stages
         self.recoded = recoded
+        self.stochastic = stochastic
+        if stochastic and not (self.is_one_datapath and subnormals == "flush"):
+            raise ValueError("stochastic must be False with gradual underflow, or where products are rounded")
         a, b = (In(port_width(fmt, subnormals, recoded=recoded)) for fmt in self.formats)
-        super().__init__({"i_a": a, "i_b": b, "i_c": In(result.width), "o": Out(result.width)})
+        noise = {"i_noise": In(NOISE_WIDTH)} if stochastic else {}
+        super().__init__({"i_a": a, "i_b": b, "i_c": In(result.width), **noise, "o": Out(result.width)})
 
     @property
     def latency(self) -> int:
@@ -116,7 +126,8 @@ class MultiplyAdd(wiring.Component):
     @property
     def module_name(self) -> str:
         """Name of the exported module."""
-        return f"multiply_add_{pair_name(*self.formats)}_{self.result}_{self.subnormals}_s{self.stages}"
+        rounding = "_stochastic" if self.stochastic else ""
+        return f"multiply_add_{pair_name(*self.formats)}_{self.result}{rounding}_{self.subnormals}_s{self.stages}"
 
     @property
     def is_one_datapath(self) -> bool:
@@ -134,7 +145,9 @@ class MultiplyAdd(wiring.Component):
         exponent = rebias(exact.exponent, self.formats, self.result, recoded=self.recoded)
         rounded = round_product(m, exact, exponent, self._most_exponent, self.result, self.subnormals)
         product = pipeline.cut("product", rounded)
-        total = Sum(m, pipeline, self.result, self.subnormals, guard=GUARD_BITS, form=form_of(platform))
+        noise, more = (self.i_noise, NOISE_WIDTH - 1) if self.stochastic else (None, 0)
+        form = form_of(platform)
+        total = Sum(m, pipeline, self.result, self.subnormals, guard=GUARD_BITS + more, form=form, noise=noise)
         room = self.result.significand_width - product_width(self.formats)
         m.d.comb += self.o.eq(total.add(*order(m, product, self.i_c, self.result, self.subnormals, room)))
         return m

@@ -25,19 +25,81 @@ shadow registers, one below the other, which a load mark moves together. What le
 element below has a load mark, too.
 """
 
-from functools import partial
+from abc import abstractmethod
+from typing import Any
 
 from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from openmxu.arith import DotProductAdd, MultiplyAdd
+from openmxu.arith import BlockMultiplyAdd, DotProductAdd, MultiplyAdd
+from openmxu.spec.blocks import BLOCK_FORMATS, MXFP8
 from openmxu.spec.formats import BF16, FP32, FloatFormat, check_subnormals, pair_name
 from openmxu.spec.recoded import is_recoded, port_width
 from openmxu.spec.stages import STAGES, check_stages, check_terms, split_stages
 
 
-class ProcessingElement(wiring.Component):
+class _Cell(wiring.Component):
+    """The registers between neighbours, around a multiply-add."""
+
+    stages: int
+
+    def __init__(self, activation: int, weight: int) -> None:
+        super().__init__(
+            {
+                "i_activation": In(activation),
+                "o_activation": Out(activation),
+                "i_swap": In(1),
+                "o_swap": Out(1),
+                "i_load": In(1),
+                "o_load": Out(1),
+                "i_weight": In(weight),
+                "o_weight": Out(weight),
+                "i_psum": In(FP32.width),
+                "o_psum": Out(FP32.width),
+            }
+        )
+
+    @property
+    def latency(self) -> int:
+        """Cycles from activation to the partial sum that it goes into."""
+        return 1 + self.stages
+
+    @property
+    def psum_latency(self) -> int:
+        """Cycles from partial sum in to partial sum out."""
+        return split_stages(self.stages)[1]
+
+    @abstractmethod
+    def arithmetic(self) -> Any:
+        """A new multiply-add; if it has scales, they are the upper bits of a word."""
+
+    def elaborate(self, platform: object) -> Module:
+        """Register the activation and both weights; multiply and add."""
+        m = Module()
+        m.submodules.multiply_add = multiply_add = self.arithmetic()
+        sides = [[multiply_add.i_a], [multiply_add.i_b]]
+        if hasattr(multiply_add, "i_scale_a"):
+            sides = [[multiply_add.i_a, multiply_add.i_scale_a], [multiply_add.i_b, multiply_add.i_scale_b]]
+        activation = Signal(len(self.i_activation), reset_less=True)
+        shadow, active = (Signal(len(Cat(sides[1])), reset_less=True, name=name) for name in ("shadow", "active"))
+        m.d.sync += [activation.eq(self.i_activation), self.o_swap.eq(self.i_swap), self.o_load.eq(self.i_load)]
+        with m.If(self.i_load):
+            m.d.sync += shadow.eq(Cat(self.i_weight, shadow))  # the last weight leaves
+        with m.If(self.i_swap):
+            m.d.sync += active.eq(shadow)
+        m.d.comb += [
+            self.o_activation.eq(activation),
+            self.o_weight.eq(shadow[-len(self.i_weight) :]),
+            Cat(sides[0]).eq(activation),
+            Cat(sides[1]).eq(active),
+            multiply_add.i_c.eq(self.i_psum),
+            self.o_psum.eq(multiply_add.o),
+        ]
+        return m
+
+
+class ProcessingElement(_Cell):
     """A cell of the weight-stationary array, ``o_psum = i_psum + activation · weight``.
 
     Multiplies, then adds: two roundings in the sense of the numerics contract, not a fused multiply-add; see
@@ -101,30 +163,7 @@ class ProcessingElement(wiring.Component):
         self.terms = check_terms(terms, subnormals)
         self.recoded = is_recoded(subnormals, *self.formats)
         activation, width = (port_width(fmt, subnormals, recoded=self.recoded) for fmt in self.formats)
-        super().__init__(
-            {
-                "i_activation": In(terms * activation),
-                "o_activation": Out(terms * activation),
-                "i_swap": In(1),
-                "o_swap": Out(1),
-                "i_load": In(1),
-                "o_load": Out(1),
-                "i_weight": In(width),
-                "o_weight": Out(width),
-                "i_psum": In(FP32.width),
-                "o_psum": Out(FP32.width),
-            }
-        )
-
-    @property
-    def latency(self) -> int:
-        """Cycles from activation to the partial sum that it goes into."""
-        return 1 + self.stages
-
-    @property
-    def psum_latency(self) -> int:
-        """Cycles from partial sum in to partial sum out."""
-        return split_stages(self.stages)[1]
+        super().__init__(terms * activation, width)
 
     @property
     def module_name(self) -> str:
@@ -132,30 +171,61 @@ class ProcessingElement(wiring.Component):
         terms = f"_t{self.terms}" if self.terms > 1 else ""
         return f"pe_{pair_name(*self.formats)}_{self.subnormals}{terms}_s{self.stages}"
 
-    def elaborate(self, platform: object) -> Module:
-        """Register the activation and both weights; multiply and add."""
-        m = Module()
+    def arithmetic(self) -> MultiplyAdd | DotProductAdd:
+        """A new multiply-add."""
         operand, weight = self.formats
-        make = (
-            partial(MultiplyAdd, recoded=self.recoded) if self.terms == 1 else partial(DotProductAdd, terms=self.terms)
+        options: dict[str, Any] = {"weight": weight, "subnormals": self.subnormals, "stages": self.stages}
+        if self.terms > 1:
+            return DotProductAdd(operand, terms=self.terms, **options)
+        return MultiplyAdd(operand, recoded=self.recoded, **options)
+
+
+class BlockElement(_Cell):
+    """A cell of an array of other numbers, to compare with: integers, or numbers in blocks with scales.
+
+    As :class:`ProcessingElement`, but one word has the numbers of all terms and their scale, of weights, too. Units are
+    not built of it.
+
+    Parameters
+    ----------
+    block
+        A name from :data:`~openmxu.spec.blocks.BLOCK_FORMATS`, or ``"mxfp8_e4m3"``.
+    terms
+        Products that are added at once: 1, 2, 4 or 8; of mxfp8_e4m3 2, 4 or 8.
+    stages
+        Registers from product to sum, as of :class:`~openmxu.arith.BlockMultiplyAdd`, 1 at least.
+
+    Members
+    -------
+    i_activation, o_activation, i_weight, o_weight : terms · width + scale_width
+        Numbers, term 0 lowest, below their scale.
+    i_swap, o_swap, i_load, o_load : 1
+    i_psum, o_psum : 32
+        Integers for int8, else fp32.
+
+    Raises
+    ------
+    TypeError, ValueError
+        A parameter is outside its domain.
+    """
+
+    def __init__(self, block: str, *, terms: int = 4, stages: int = 1) -> None:
+        self.block, self.terms, self.stages = block, terms, check_stages(stages, STAGES)
+        if block not in (*BLOCK_FORMATS, MXFP8.name):
+            raise ValueError(f"block must be one of {', '.join((*BLOCK_FORMATS, MXFP8.name))}, not {block!r}")
+        widths = (
+            (MXFP8.width, 8) if block == MXFP8.name else (BLOCK_FORMATS[block].width, BLOCK_FORMATS[block].scale_width)
         )
-        multiply_add = make(operand, weight=weight, subnormals=self.subnormals, stages=self.stages)
-        m.submodules.multiply_add = multiply_add
-        width = self.terms * len(self.i_weight)
-        activation = Signal(len(self.i_activation), reset_less=True)
-        shadow = Signal(width, reset_less=True)
-        active = Signal(width, reset_less=True)
-        m.d.sync += [activation.eq(self.i_activation), self.o_swap.eq(self.i_swap), self.o_load.eq(self.i_load)]
-        with m.If(self.i_load):
-            m.d.sync += shadow.eq(Cat(self.i_weight, shadow))  # the last weight leaves
-        with m.If(self.i_swap):
-            m.d.sync += active.eq(shadow)
-        m.d.comb += [
-            self.o_activation.eq(activation),
-            self.o_weight.eq(shadow[-len(self.i_weight) :]),
-            multiply_add.i_a.eq(activation),
-            multiply_add.i_b.eq(active),
-            multiply_add.i_c.eq(self.i_psum),
-            self.o_psum.eq(multiply_add.o),
-        ]
-        return m
+        word = terms * widths[0] + widths[1]
+        super().__init__(word, word)
+
+    @property
+    def module_name(self) -> str:
+        """Name of the exported module."""
+        return f"pe_{self.block}_t{self.terms}_s{self.stages}"
+
+    def arithmetic(self) -> BlockMultiplyAdd | DotProductAdd:
+        """A new multiply-add."""
+        if self.block == MXFP8.name:
+            return DotProductAdd(MXFP8, terms=self.terms, stages=self.stages, scaled=True)
+        return BlockMultiplyAdd(BLOCK_FORMATS[self.block], terms=self.terms, stages=self.stages)

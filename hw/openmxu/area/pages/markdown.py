@@ -10,6 +10,7 @@ from openmxu.area.chapters.derived import passes_section, results_section, units
 from openmxu.area.chapters.energy_tables import energy_details, energy_section
 from openmxu.area.chapters.headline import claimed, everything, headline, panels
 from openmxu.area.chapters.own import own_designs, own_section
+from openmxu.area.chapters.standing import standing_section
 from openmxu.area.finding.findings import CLAIMS, CONFIDENCE, Cost, Entry, Ratio, Report
 from openmxu.area.pages.table import CATALOG_WORDS, catalog_table
 from openmxu.area.run.measure import Result
@@ -80,6 +81,7 @@ def _headline(report: Report) -> list[tuple[str, Sequence[str]]]:
         ("All quantities", _all_quantities(report)),
         ("The claims", _claims(report)),
         ("Growth with the significand width", _growth(report)),
+        ("Where bf16 stands", standing_section(report)),
         ("What a feature costs", _costs(report)),
         ("At the same clock", clock_section(report)),
         ("Energy", energy_section(report)),

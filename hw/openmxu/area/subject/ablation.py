@@ -5,15 +5,18 @@ operands, rounding, exponents) are removed from a design by holding wires at a v
 itself is measured, without the logic behind these wires, and not a second design written for the purpose.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
-from amaranth.hdl import Module
+from amaranth.hdl import Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from openmxu.area.subject.points import (
     ADDER,
+    CONVERTER,
     MULTIPLIER,
     PROCESSING_ELEMENT,
     PRODUCT,
@@ -23,7 +26,7 @@ from openmxu.area.subject.points import (
     once,
     point,
 )
-from openmxu.arith import Multiplier, MultiplyAdd
+from openmxu.arith import Converter, Multiplier, MultiplyAdd
 from openmxu.spec.formats import BF16, FP32, TF32, FloatFormat
 
 MULTIPLY_ADD = "multiply-add"
@@ -63,6 +66,28 @@ class _Truncated(wiring.Component):
         return m
 
 
+class _Generator(wiring.Component):
+    """A multiply-add with random rounding, and a generator of its words: Marsaglia's xorshift of 32 bits."""
+
+    def __init__(self) -> None:
+        super().__init__({"i_a": In(BF16.width), "i_b": In(BF16.width), "i_c": In(32), "o": Out(32)})
+
+    def elaborate(self, platform: object) -> Module:
+        """Three shifts and exclusive ors a cycle; the upper bits are the word."""
+        m = Module()
+        m.submodules.multiply_add = multiply_add = MultiplyAdd(BF16, stochastic=True)
+        state = Signal(32, init=1)
+        first = state ^ (state << 13)[:32]
+        second = first ^ (first >> 17)
+        m.d.sync += state.eq(second ^ (second << 5)[:32])
+        m.d.comb += [
+            *(getattr(multiply_add, name).eq(getattr(self, name)) for name in ("i_a", "i_b", "i_c")),
+            multiply_add.i_noise.eq(state[-len(multiply_add.i_noise) :]),
+            self.o.eq(multiply_add.o),
+        ]
+        return m
+
+
 _E8F15 = FloatFormat.parse("e8f15")
 
 _NO_SPECIALS = "no NaN or infinite operands"
@@ -91,6 +116,10 @@ def _accumulating(fmt: FloatFormat) -> Point:
         variant=f"sum in {fmt}",
         options={"sum": fmt.name},
     )
+
+
+def _at_random(part: str, words: str, make: Callable[[], Any]) -> Point:
+    return made_point(part, BF16, BF16.significand_width, make, (words, part), variant=words)
 
 
 def _truncated(variant: str, *ties: Tie) -> Point:
@@ -151,6 +180,14 @@ def _ablations() -> list[Ablation]:
         *(
             Ablation(f"fp32 sums in place of {fmt}", _accumulating(FP32), _accumulating(fmt))
             for fmt in (_E8F15, TF32, BF16)
+        ),
+        *(
+            Ablation(f"{words} in place of nearest", _at_random(part, words, make), nearest)
+            for part, words, make, nearest in (
+                (MULTIPLY_ADD, "random rounding", lambda: MultiplyAdd(BF16, stochastic=True), _accumulating(FP32)),
+                (MULTIPLY_ADD, "random rounding, with a generator of words,", _Generator, _accumulating(FP32)),
+                (CONVERTER, "random rounding", lambda: Converter(FP32, BF16, stochastic=True), point(CONVERTER, BF16)),
+            )
         ),
     ]
 

@@ -10,6 +10,9 @@ from openmxu.spec.formats import FloatFormat
 GUARD_BITS = 4
 """Those of such a sum: one more than an adder's, as the product may lack its top bit."""
 
+NOISE_WIDTH = 24
+"""Bits of a random word, and of what is cut off from a sum, in random rounding."""
+
 
 def round_product(
     m: Module, exact: data.View, exponent: Value, most: int, fmt: FloatFormat, subnormals: str

@@ -1,4 +1,4 @@
-"""Places at which a datapath may be cut by registers."""
+"""Places at which a datapath may be cut by registers, and the structures that pass them."""
 
 from collections.abc import Collection
 from typing import Any
@@ -39,3 +39,10 @@ class Pipeline:
         else:
             self._m.d.sync += signal.eq(value)
         return signal
+
+
+def structure(m: Module, name: str, fields: dict[str, Any]) -> data.View:
+    """A structure of ``fields``."""
+    signal = Signal(data.StructLayout({field: len(value) for field, value in fields.items()}), name=name)
+    m.d.comb += [signal[field].eq(value) for field, value in fields.items()]
+    return signal

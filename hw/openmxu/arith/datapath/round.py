@@ -26,8 +26,10 @@ def round_pack(
     negative: Value | None = None,
     offset: int = 0,
     compound: bool = False,
+    noise: Value | None = None,
 ) -> Value:
-    """The bit pattern of ``±significand · 2^exponent`` in ``fmt``, rounded to nearest, ties to even.
+    """The bit pattern of ``±significand · 2^exponent`` in ``fmt``, rounded to nearest, ties to even; or with ``noise``
+    away from zero if that and as many of the bits that are cut off have a carry.
 
     In flush mode, underflow is decided on the value before rounding. Logic for overflow and underflow is
     made only where ``exponents`` leaves room for them. If ``compound``, the magnitude and the next one are made beside
@@ -37,7 +39,7 @@ def round_pack(
     if subnormals == "ieee" and underflows:
         exponent, significand = _to_subnormal(m, fmt, exponent, significand)
 
-    kept, increment = _nearest_even(fmt, significand)
+    kept, increment = _nearest_even(fmt, significand) if noise is None else _carried(fmt, significand, noise)
     is_number = top = significand[-1]
     if short is not None:
         increment = increment | short
@@ -128,6 +130,12 @@ def _nearest_even(fmt: FloatFormat, significand: Value) -> tuple[Value, Value]:
     kept = significand[excess:]
     guard = significand[excess - 1]
     return kept, guard & (kept[0] | significand[: excess - 1].any())
+
+
+def _carried(fmt: FloatFormat, significand: Value, noise: Value) -> tuple[Value, Value]:
+    """The significand cut to the format's width, and the carry of ``noise`` and the bits below."""
+    excess = len(significand) - fmt.significand_width
+    return significand[excess:], (significand[excess - len(noise) : excess] + noise)[len(noise)]
 
 
 def _one_more_to_nearest_even(fmt: FloatFormat, significand: Value) -> Value:

@@ -18,6 +18,7 @@ Why it is exact:
   and the carry of the + 1 through them is the increment that the rounding adds to that place.
 - The form for speed shifts by anticipated zeros, one too few at most. It rounds the sum as it then is, and shifted by
   one more place; the top bit selects. A limited shift, of gradual underflow, looks for its zeros as for area.
+- Random rounding reads 24 bits below the last place, and guard bits are 23 more: what is cut off is cut off below them.
 - The difference of exponents has no carry-in. Where a's exponent is larger, the distance is therefore one too small,
   and b is aligned from one place further right. Else the distance is the inverted difference, which is exact.
 """
@@ -94,13 +95,22 @@ class Sum:
     """Adds two numbers in a module."""
 
     def __init__(
-        self, m: Module, pipeline: Pipeline, fmt: FloatFormat, subnormals: str, *, guard: int, form: str
+        self,
+        m: Module,
+        pipeline: Pipeline,
+        fmt: FloatFormat,
+        subnormals: str,
+        *,
+        guard: int,
+        form: str,
+        noise: Value | None = None,
     ) -> None:
         self._m = m
         self._pipeline = pipeline
         self._fmt = fmt
         self._subnormals = subnormals
         self._guard = guard
+        self._noise = noise
         self._width = fmt.significand_width + guard
         # With a register inside, a sum's slowest part is not where these would make it faster.
         self._compound = form == SPEED and not pipeline.cuts(_INNER_CUTS)
@@ -123,7 +133,8 @@ class Sum:
         """The summand of larger exponent; the other one, and the distance to shift it right."""
         fmt = self._fmt
         # A summand that is farther away changes no rounding, and becomes 0.
-        width = min(len(order.distance), (fmt.significand_width + 1).bit_length())
+        reach = 0 if self._noise is None else len(self._noise)
+        width = min(len(order.distance), (fmt.significand_width + 1 + reach).bit_length())
         ordered = Signal(
             _layout(
                 exponent=fmt.exponent_width,
@@ -167,7 +178,7 @@ class Sum:
             aligned.exponent.eq(ordered.exponent),
             aligned.distance.eq(ordered.distance),
             aligned.large.eq(ordered.large),
-            aligned.small.eq(shifted),
+            aligned.small.eq(shifted if self._noise is None else shifted | (~ordered.near & ordered.small.any())),
             *_kept(aligned, ordered),
         ]
         return aligned
@@ -324,4 +335,5 @@ class Sum:
             infinite=special.infinite,
             nan=special.nan,
             exponents=self._exponents,
+            noise=self._noise,
         )
