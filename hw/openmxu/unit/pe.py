@@ -210,13 +210,15 @@ class BlockElement(_Cell):
     """
 
     def __init__(self, block: str, *, terms: int = 4, stages: int = 1) -> None:
-        self.block, self.terms, self.stages = block, terms, check_stages(stages, STAGES)
-        if block not in (*BLOCK_FORMATS, MXFP8.name):
-            raise ValueError(f"block must be one of {', '.join((*BLOCK_FORMATS, MXFP8.name))}, not {block!r}")
-        widths = (
-            (MXFP8.width, 8) if block == MXFP8.name else (BLOCK_FORMATS[block].width, BLOCK_FORMATS[block].scale_width)
-        )
-        word = terms * widths[0] + widths[1]
+        widths = {MXFP8.name: (MXFP8.width, 8)} | {x.name: (x.width, x.scale_width) for x in BLOCK_FORMATS.values()}
+        if block not in widths:
+            raise ValueError(f"block must be one of {', '.join(widths)}, not {block!r}")
+        self.block, self.terms = block, check_terms(terms, "flush")
+        if block == MXFP8.name and terms == 1:
+            raise ValueError(f"terms must be 2, 4 or 8 of {block}, not 1")
+        self.stages = check_stages(stages, range(1, 3) if block == "int8" else STAGES)
+        number, scale = widths[block]
+        word = self.terms * number + scale
         super().__init__(word, word)
 
     @property

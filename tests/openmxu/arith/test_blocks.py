@@ -220,6 +220,10 @@ def test_bad_parameters() -> None:
     for make, message in (
         (lambda: BlockMultiplyAdd(BLOCK_FORMATS["int8"], stages=3), "stages must be an integer from 0 to 2, not 3"),
         (lambda: BlockMultiplyAdd(BLOCK_FORMATS["mxfp4"], terms=3), "terms must be 1, 2, 4 or 8, not 3"),
+        (lambda: BlockElement("fp4"), "block must be one of mxfp8_e4m3, int8, mxint8, .*, not 'fp4'"),
+        (lambda: BlockElement("mxfp8_e4m3", terms=1), "terms must be 2, 4 or 8 of mxfp8_e4m3, not 1"),
+        (lambda: BlockElement("int8", stages=3), "stages must be an integer from 1 to 2, not 3"),
+        (lambda: BlockElement("mxfp4", stages=0), "stages must be an integer from 1 to 7, not 0"),
         (lambda: MultiplyAdd(FP32, stochastic=True), "stochastic must be False with gradual underflow, or where prod"),
         (lambda: MultiplyAdd(BF16, subnormals="ieee", stochastic=True), "stochastic must be False with gradual"),
         (
