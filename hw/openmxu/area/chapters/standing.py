@@ -3,20 +3,28 @@
 from collections.abc import Iterable
 
 from openmxu.area.finding.findings import Report
-from openmxu.area.subject.block_elements import BLOCK_LENGTHS, TERMS, block_point
+from openmxu.area.subject.block_elements import TERMS, block_point
 from openmxu.area.subject.points import PROCESSING_ELEMENT, point
 from openmxu.area.target.targets import Target
 from openmxu.pages.tables import span, table
-from openmxu.spec.blocks import BLOCK_FORMATS, MXFP8
+from openmxu.spec.blocks import MXFP8
 from openmxu.spec.formats import BF16, FP8_E4M3
+
+_STORED = {
+    BF16.name: 16,
+    FP8_E4M3.name: 8,
+    MXFP8.name: 8.25,
+    **{"int8": 8, "mxint8": 8.25, "mxfp6_e3m2": 6.25, "mxfp6_e2m3": 6.25, "mxfp4": 4.25, "nvfp4": 4.5},
+}
+"""Bits of a number in memory, with its share of a scale: 8 bits for 32 numbers, of NVFP4 for 16."""
 
 
 def standing_section(report: Report) -> list[str]:
     """Areas per multiply-add relative to bf16's element of as many terms; empty where none was measured."""
-    names = [BF16.name, FP8_E4M3.name, MXFP8.name, *BLOCK_FORMATS]
     targets = [target for target in report.targets if target.is_ranked]
     rows = [
-        [name, f"{_stored(name):g}", *(_relative(report, targets, name, terms) for terms in TERMS)] for name in names
+        [name, f"{bits:g}", *(_relative(report, targets, name, terms) for terms in TERMS)]
+        for name, bits in _STORED.items()
     ]
     rows = [row for row in rows if any(row[2:])]
     if len(rows) < 3:
@@ -31,15 +39,6 @@ def standing_section(report: Report) -> list[str]:
         "Ranges span all targets. What fewer bits save in memory and wires, and what conversion and scaling cost "
         "around the array, is not included; `openmxu study recipes` has what they do to networks.",
     ]
-
-
-def _stored(name: str) -> float:
-    """Bits of a number in memory, with its share of a scale."""
-    if name in (BF16.name, FP8_E4M3.name):
-        return {BF16.name: BF16, FP8_E4M3.name: FP8_E4M3}[name].width
-    scale = "e8m0" if name == MXFP8.name else BLOCK_FORMATS[name].scale
-    width = 8 if name == MXFP8.name else BLOCK_FORMATS[name].width
-    return width + (8 / BLOCK_LENGTHS[scale] if scale else 0)
 
 
 def _relative(report: Report, targets: Iterable[Target], name: str, terms: int) -> str:

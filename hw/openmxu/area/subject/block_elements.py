@@ -10,9 +10,6 @@ BLOCK_ELEMENT = "element of blocks"
 TERMS = (1, 4, 8)
 """Products that an element adds at once, over which the cost of a scale is spread."""
 
-BLOCK_LENGTHS = {"e8m0": 32, "e4m3": 16}
-"""Numbers that share a scale in memory, by its format: OCP Microscaling's and NVFP4's."""
-
 
 def block_point(name: str, terms: int) -> Point:
     """An element of one stage of integers, or of numbers in blocks."""
