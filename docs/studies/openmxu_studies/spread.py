@@ -1,4 +1,4 @@
-"""Trials of a study, spread over processes of this machine or the workers of a cluster; what came of them is kept."""
+"""What studies share: trials over processes of this machine or the workers of a cluster, and what comes of them."""
 
 import json
 import os
@@ -14,7 +14,7 @@ from typing import Any
 
 from openmxu.area.run.cluster import Cluster, connected
 from openmxu.runtime import cache, process
-from openmxu.runtime.machine import cores, machine_name
+from openmxu.runtime.machine import Record, cores, machine_name, tool_version
 from openmxu.runtime.native import compiler_version
 from openmxu_studies import SOURCES
 
@@ -23,6 +23,33 @@ _LIMIT = 3 * 3600.0
 
 _ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 """Variables for libraries that read them before they are told the number of threads."""
+
+
+@dataclass(frozen=True)
+class Measured(Record):
+    """What was measured in a study, where, and with what."""
+
+    date: str
+    machine: str
+    tools: Mapping[str, str]
+    """Date, machine, and tools: :func:`openmxu.export.provenance.provenance` first."""
+
+    def opening(self, command: str, about: str = "") -> list[str]:
+        """Return the first lines of a page: the command, where it ran, and the tools."""
+        tools = (f"- {tool_version(tool, version)}" for tool, version in self.tools.items())
+        return [f"`openmxu study {command}`, {self.date}, {self.machine}{about}.", "", *tools]
+
+
+@dataclass(frozen=True)
+class Studied(Measured):
+    """The same, of a study that is short or long."""
+
+    full: bool
+    """Whether it was the long one."""
+
+    def opening(self, command: str, about: str = "", *, terms: int = 1) -> list[str]:
+        """Return the first lines of a page, the options with the command."""
+        return super().opening(f"{command}{' --full' * self.full}{f' --terms {terms}' * (terms > 1)}", about)
 
 
 def kept(trials: Iterable[Any], train: Callable[[Any], Mapping[str, Any]], *about: str) -> list[tuple[Any, Any]]:

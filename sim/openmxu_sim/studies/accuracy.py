@@ -1,14 +1,14 @@
 """Errors of products: each precision, against binary64 and beside fp32 all the way."""
 
-import json
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from openmxu.runtime.machine import Record
 from openmxu.spec.config import MxuConfig
 from openmxu.spec.passes import PASSES
 from openmxu.spec.tiling import cycles
@@ -79,7 +79,7 @@ class TermsError:
 
 
 @dataclass(frozen=True)
-class Accuracy:
+class Accuracy(Record):
     """Errors by inner dimension, magnitude and terms; and the cycles of each precision."""
 
     size: int
@@ -92,17 +92,6 @@ class Accuracy:
     """The errors."""
     cycles: dict[str, int]
     """Cycles of 512x512x512 on 128x128, by precision; from the formula."""
-
-    def to_json(self) -> str:
-        """Return the errors as JSON."""
-        return json.dumps(asdict(self), indent=1) + "\n"
-
-    @classmethod
-    def of_json(cls, text: str) -> "Accuracy":
-        """Return the errors that :meth:`to_json` wrote."""
-        fields = json.loads(text)
-        kinds = {"by_depth": Error, "by_magnitude": Error, "by_terms": TermsError}
-        return cls(**fields | {name: tuple(kind(**error) for error in fields[name]) for name, kind in kinds.items()})
 
 
 def measure(

@@ -22,7 +22,7 @@ from openmxu.formal.solvers import SOLVERS
 from openmxu.formal.solvers import version as solver_version
 from openmxu.runtime import cache, process
 from openmxu.runtime.extras import install, study
-from openmxu.runtime.machine import cores, machine_name, tool_version
+from openmxu.runtime.machine import Record, cores, machine_name, tool_version
 from openmxu.runtime.native import compiler_version
 from openmxu.runtime.sources import still_all
 from openmxu_sim.cosim.simulators import SimulatorNotFoundError, find_simulator, load_simulator
@@ -55,7 +55,7 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Evidence:
+class Evidence(Record):
     """A run of the checks."""
 
     date: str
@@ -78,17 +78,6 @@ class Evidence:
     def count(self, status: str) -> int:
         """Return the number of rows with this status."""
         return sum(row.status == status for row in self.rows)
-
-    def to_json(self) -> str:
-        """Return the evidence as JSON."""
-        return json.dumps(asdict(self), indent=1) + "\n"
-
-    @classmethod
-    def of_json(cls, text: str) -> "Evidence":
-        """Return the evidence that :meth:`to_json` wrote."""
-        fields = json.loads(text)
-        tuples = {"rows": tuple(Row(**row) for row in fields["rows"]), "only": tuple(fields.get("only", ()))}
-        return cls(**fields | tuples)
 
 
 def tools(*, thorough: bool, progress: Callable[[str], None] | None = None) -> dict[str, str]:

@@ -1,13 +1,12 @@
 """The record: what formats cost in layouts."""
 
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from statistics import mean
 from typing import Any
 
 from openmxu.pages.tables import span, table
-from openmxu.runtime.machine import tool_version
+from openmxu_studies.spread import Measured
 
 _BASE = "bf16"
 
@@ -40,25 +39,10 @@ class Cost:
 
 
 @dataclass(frozen=True)
-class Layouts:
-    """All costs, with date, machine and tools."""
+class Layouts(Measured):
+    """All costs."""
 
-    date: str
-    machine: str
-    tools: Mapping[str, str]
     costs: tuple[Cost, ...]
-
-    def to_json(self) -> str:
-        """Return the costs as JSON."""
-        return json.dumps(asdict(self), indent=1) + "\n"
-
-    @classmethod
-    def of_json(cls, text: str) -> "Layouts":
-        """Return the costs that :meth:`to_json` wrote."""
-        fields = json.loads(text)
-        listed = ("seeds", "bare_pj", "wired_pj")
-        costs = tuple(Cost(**each | {name: tuple(each[name]) for name in listed}) for each in fields["costs"])
-        return cls(**fields | {"costs": costs})
 
     def find(self, part: str, form: str) -> Cost | None:
         """The cost of a part with operands of a format."""
@@ -88,9 +72,7 @@ def to_markdown(report: Layouts) -> str:
     ]
     ratios = [[cost.name, *_ratios(cost, base)] for cost, base in compared]
     lines = [
-        f"`openmxu study layouts`, {report.date}, {report.machine}.",
-        "",
-        *(f"- {tool_version(name, version)}" for name, version in report.tools.items()),
+        *report.opening("layouts"),
         "",
         "Relative to bf16, means over the seeds:",
         "",

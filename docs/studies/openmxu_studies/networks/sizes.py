@@ -1,11 +1,10 @@
 """The record: networks on machines of several sizes."""
 
-import json
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 from openmxu.pages.tables import table
-from openmxu.runtime.machine import tool_version
+from openmxu_studies.spread import Studied
 
 
 @dataclass(frozen=True)
@@ -53,25 +52,10 @@ class Finding:
 
 
 @dataclass(frozen=True)
-class Networks:
-    """All findings, with date, machine and tools, and whether the run was the long one."""
+class Networks(Studied):
+    """All findings."""
 
-    date: str
-    machine: str
-    tools: Mapping[str, str]
-    full: bool
     findings: tuple[Finding, ...]
-
-    def to_json(self) -> str:
-        """Return the findings as JSON."""
-        return json.dumps(asdict(self), indent=1) + "\n"
-
-    @classmethod
-    def of_json(cls, text: str) -> "Networks":
-        """Return the findings that :meth:`to_json` wrote."""
-        fields = json.loads(text)
-        findings = tuple(Finding(**{**each, "case": Case(**each["case"])}) for each in fields["findings"])
-        return cls(**fields | {"findings": findings})
 
 
 _SCALE_SIM = "SCALE-Sim 3.0.0, a model: weight stationary, no stalls; run on 2026-11-27"
@@ -90,16 +74,10 @@ OTHERS = (
 
 def to_markdown(report: Networks) -> str:
     """Return tables of what was simulated, of what the formula gives, and of machines of others."""
-    lines = [
-        f"`openmxu study networks{' --full' * report.full}`, {report.date}, {report.machine}.",
-        "",
-        *(f"- {tool_version(name, version)}" for name, version in report.tools.items()),
-        "",
-    ]
     simulated = [each for each in report.findings if each.cycles]
     heads = ["network", "machine", "cycles", "of its tiles", "useful", "bytes moved", "a cycle", "hungriest layer"]
     heads += ["bound by the bus", "simulated in", "words that differ"]
-    lines += [table(heads, [list(_simulated(each)) for each in simulated])]
+    lines = [*report.opening("networks"), "", table(heads, [list(_simulated(each)) for each in simulated])]
     rows = [list(_derived(each)) for each in report.findings if not each.cycles]
     if rows:
         heads = ["network", "unit", "cycles by the formula", "useful", "bytes on its streams", "a cycle"]

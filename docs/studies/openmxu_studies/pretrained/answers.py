@@ -1,10 +1,8 @@
 """The record: answers of published networks on each unit."""
 
-import json
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
-from openmxu.runtime.machine import tool_version
+from openmxu_studies.spread import Studied
 
 
 @dataclass(frozen=True)
@@ -27,35 +25,16 @@ class Finding:
 
 
 @dataclass(frozen=True)
-class Pretrained:
-    """All findings, with date, machine and tools, whether the run was the long one, and the terms compared with one."""
+class Pretrained(Studied):
+    """All findings, and the terms compared with one."""
 
-    date: str
-    machine: str
-    tools: Mapping[str, str]
-    full: bool
     findings: tuple[Finding, ...]
     terms: int = 1
-
-    def to_json(self) -> str:
-        """Return the findings as JSON."""
-        return json.dumps(asdict(self), indent=1) + "\n"
-
-    @classmethod
-    def of_json(cls, text: str) -> "Pretrained":
-        """Return the findings that :meth:`to_json` wrote."""
-        fields = json.loads(text)
-        return cls(**fields | {"findings": tuple(Finding(**finding) for finding in fields["findings"])})
 
 
 def to_markdown(report: Pretrained) -> str:
     """Return a table for each network."""
-    lines = [
-        f"`openmxu study pretrained{' --full' * report.full}{f' --terms {report.terms}' * (report.terms > 1)}`, "
-        f"{report.date}, {report.machine}.",
-        "",
-        *(f"- {tool_version(name, version)}" for name, version in report.tools.items()),
-    ]
+    lines = report.opening("pretrained", terms=report.terms)
     for name in dict.fromkeys(finding.network for finding in report.findings):
         rows = [finding for finding in report.findings if finding.network == name]
         lines += [

@@ -1,8 +1,7 @@
 """The record of recipes, its tables and its plot."""
 
-import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from math import isfinite, nan
 from pathlib import Path
 from statistics import fmean, stdev
@@ -12,9 +11,9 @@ from matplotlib.figure import Figure
 
 from openmxu.pages.figures import COLOURS, plain, svg
 from openmxu.pages.tables import table
-from openmxu.runtime.machine import tool_version
 from openmxu_studies.layouts.formats import Cost, Layouts
 from openmxu_studies.recipes.recipe_plan import ELEMENTS, PLAIN, REFERENCE
+from openmxu_studies.spread import Studied
 
 NETWORKS: Mapping[str, tuple[str, str]] = {
     "resnet": ("A ResNet of seven convolutions on handwritten digits", "accuracy"),
@@ -37,24 +36,10 @@ class Result:
 
 
 @dataclass(frozen=True)
-class Recipes:
+class Recipes(Studied):
     """Results of the study."""
 
-    date: str
-    machine: str
-    tools: Mapping[str, str]
-    full: bool
     results: tuple[Result, ...]
-
-    def to_json(self) -> str:
-        """Return the record as JSON."""
-        return json.dumps(asdict(self), indent=1) + "\n"
-
-    @classmethod
-    def of_json(cls, text: str) -> "Recipes":
-        """Return the record that :meth:`to_json` wrote."""
-        fields = json.loads(text)
-        return cls(**fields | {"results": tuple(Result(**entry) for entry in fields["results"])})
 
     def scores(self, network: str, recipe: str) -> dict[int, float]:
         """Return the scores by seed."""
@@ -81,12 +66,7 @@ class Recipes:
 def to_markdown(record: Recipes) -> str:
     """Return all tables."""
     minutes = sum(result.seconds for result in record.results) / 60
-    lines = [
-        f"`openmxu study recipes{' --full' * record.full}`, {record.date}, {record.machine}; {minutes:.0f} minutes of "
-        "one core.",
-        "",
-        *(f"- {tool_version(tool, version)}" for tool, version in record.tools.items()),
-    ]
+    lines = record.opening("recipes", f"; {minutes:.0f} minutes of one core")
     for network, (title, score) in NETWORKS.items():
         names = record.recipes(network)
         if not names:

@@ -8,14 +8,14 @@ import platform
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 from openmxu.export.provenance import provenance
 from openmxu.runtime import process
-from openmxu.runtime.machine import cores, machine_name, tool_version
+from openmxu.runtime.machine import Record, cores, machine_name, of_plain, tool_version
 from openmxu.runtime.native import compiler_version
 from openmxu_sim.cosim.simulators import find_simulator, load_simulator
 from openmxu_studies.speed.measure import (
@@ -79,7 +79,7 @@ class Figure:
 
 
 @dataclass(frozen=True)
-class Report:
+class Report(Record):
     """The measurements of a run."""
 
     date: str
@@ -97,17 +97,12 @@ class Report:
     trained: tuple[Trained, ...] = ()
     """Training steps; older records have none."""
 
-    def to_json(self) -> str:
-        """Return the report as JSON."""
-        return json.dumps(asdict(self), indent=1) + "\n"
-
     @classmethod
-    def of_json(cls, text: str) -> "Report":
+    def of_json(cls, text: str) -> Self:
         """Return the report that :meth:`to_json` wrote."""
         fields = json.loads(text)
-        for name, kind in (("clocked", Clocked), ("products", Whole), ("ratios", _ratio), ("trained", Trained)):
-            fields[name] = tuple(kind(**values) for values in fields.get(name, ()))
-        return cls(**fields | {"notes": tuple(fields["notes"])})
+        report: Self = of_plain(cls, fields | {"ratios": [_ratio(**ratio) for ratio in fields.get("ratios", ())]})
+        return report
 
     def find(self, engine: str, size: int, threads: int = 1) -> Clocked | None:
         """Return a measurement, or ``None`` if it was not made."""
@@ -180,12 +175,12 @@ class Report:
                 yield _figure(what, run.times, 3, 1.5, "{:.2f} x", less=True)
 
 
-def _ratio(**fields: Any) -> Ratio:
+def _ratio(**fields: Any) -> dict[str, Any]:
     """Return a ratio that was written; ratios of 0.1.0 were of square matrices only."""
     if "size" in fields:
         size = fields.pop("size")
         fields |= {"m": size, "k": size, "n": size, "operand": "bf16", "accumulate": "fp32", "threads": 1}
-    return Ratio(**fields)
+    return fields
 
 
 def _figure(what: str, value: float, least: float, aim: float, form: str, *, less: bool = False) -> Figure:

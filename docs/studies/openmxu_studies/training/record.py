@@ -1,12 +1,11 @@
 """The record of the study: trials and their outcomes."""
 
-import json
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass
 from math import isfinite, nan
 from statistics import fmean, stdev
-from typing import Any
 
+from openmxu_studies.spread import Studied
 from openmxu_studies.training.plan import Case, Trial
 
 
@@ -52,15 +51,9 @@ class Result:
 
 
 @dataclass(frozen=True)
-class Study:
+class Study(Studied):
     """Results of a study."""
 
-    date: str
-    machine: str
-    tools: Mapping[str, str]
-    """Date, machine, and tools: :func:`openmxu.export.provenance.provenance` first."""
-    full: bool
-    """Whether the study was the long one."""
     source: str
     """Source of digits."""
     steps: Mapping[str, int]
@@ -73,17 +66,6 @@ class Study:
     """Area of a processing element on generic gates, in GE, by its operands: format and subnormals."""
     seconds: float
     """Seconds of all trials, each on one core."""
-
-    def to_json(self) -> str:
-        """Return the study as JSON."""
-        return json.dumps(asdict(self), indent=1) + "\n"
-
-    @classmethod
-    def of_json(cls, text: str) -> "Study":
-        """Return the study that :meth:`to_json` wrote."""
-        fields = json.loads(text)
-        results = tuple(Result(trial_of(entry["trial"]), Outcome(**entry["outcome"])) for entry in fields["results"])
-        return cls(**fields | {"results": results, "passages": tuple(Passage(**entry) for entry in fields["passages"])})
 
     def scores(self, task: str, case: Case) -> list[float]:
         """Return the scores of all seeds, in their order."""
@@ -111,9 +93,3 @@ class Study:
         if not all(map(isfinite, scores)):
             return nan
         return stdev(scores) if len(scores) > 1 else 0.0
-
-
-def trial_of(fields: Sequence[Any]) -> Trial:
-    """Return a trial from plain data."""
-    task, case, *others = fields
-    return Trial(task, Case(*case), *others)

@@ -9,7 +9,7 @@ from openmxu import yosys
 from openmxu.area.finding.elements import element_areas
 from openmxu.export.provenance import provenance
 from openmxu.runtime import process
-from openmxu.runtime.machine import machine_name
+from openmxu.runtime.machine import machine_name, of_plain
 from openmxu.runtime.native import compiler_version
 from openmxu.spec.config import MxuConfig
 from openmxu.spec.formats import FloatFormat
@@ -18,7 +18,7 @@ from openmxu_studies.spread import crew
 from openmxu_studies.training import data
 from openmxu_studies.training.passage import pass_all
 from openmxu_studies.training.plan import STEPS, Case, Plan, Trial, name
-from openmxu_studies.training.record import Outcome, Passage, Result, Study, trial_of
+from openmxu_studies.training.record import Outcome, Passage, Result, Study
 from openmxu_studies.training.trial import train_all
 
 _LIMIT = 3 * 3600.0
@@ -46,7 +46,7 @@ def study(
             what=lambda trial: f"training with {name(trial.case)}",
             progress=progress,
         )
-        outcomes = {trial_of(trial): Outcome(**outcome) for trial, outcome in trained}
+        outcomes = {of_plain(Trial, trial): Outcome(**outcome) for trial, outcome in trained}
         through = last.result() if last is not None else ()
     return Study(
         datetime.datetime.now(tz=datetime.UTC).date().isoformat(),

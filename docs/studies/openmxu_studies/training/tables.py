@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from math import isfinite
 from statistics import fmean
 
-from openmxu.runtime.machine import tool_version
 from openmxu_studies.training.plan import PLAIN, REFERENCE, SWEPT, TASKS, Case, name
 from openmxu_studies.training.record import Study
 
@@ -17,13 +16,7 @@ def to_markdown(study: Study) -> str:
     seeds = {task: len(study.scores(task, REFERENCE)) for task in TASKS}
     terms = max(case.terms for case in study.cases(TASKS[0]))
     source = {"mnist": "10,000 digits of MNIST", "sklearn": "scikit-learn's 1,797 digits"}[study.source]
-    lines = [
-        f"`openmxu study training{' --full' * study.full}{f' --terms {terms}' * (terms > 1)}`, {study.date}, "
-        f"{study.machine}; {source}; "
-        f"{study.seconds / 60:.0f} minutes of one core.",
-        "",
-        *(f"- {tool_version(tool, version)}" for tool, version in study.tools.items()),
-    ]
+    lines = study.opening("training", f"; {source}; {study.seconds / 60:.0f} minutes of one core", terms=terms)
     for task in TASKS:
         lines += [
             "",

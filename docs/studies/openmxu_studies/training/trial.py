@@ -4,16 +4,18 @@ import time
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
 
+from openmxu.runtime.machine import of_plain
 from openmxu_sim import torch as mxu
 from openmxu_sim.networks.costs import Losses, losses
 from openmxu_studies.spread import kept
 from openmxu_studies.training.plan import Case, Trial
-from openmxu_studies.training.record import Outcome, trial_of
+from openmxu_studies.training.record import Outcome
 from openmxu_studies.training.tasks import DigitsTask, Task, TextTask
 
 _RATE = 1e-3
@@ -97,4 +99,4 @@ def _lost(learned: Task, batch: Any, case: Case, scale: float) -> Losses:
 
 def train_all(trials: Sequence[Any]) -> list[tuple[Trial, dict[str, Any]]]:
     """Train each trial, unless the cache has its outcome on such a machine."""
-    return kept(map(trial_of, trials), lambda trial: asdict(train(trial)))
+    return kept(map(partial(of_plain, Trial), trials), lambda trial: asdict(train(trial)))

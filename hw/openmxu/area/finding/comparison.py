@@ -15,6 +15,7 @@ from openmxu.area.target.targets import Target
 from openmxu.export.provenance import provenance
 from openmxu.runtime.files import folder as output_folder
 from openmxu.runtime.files import reserve
+from openmxu.runtime.machine import Record
 
 COMPARISON_FILES = ("peers.json", "peers.md")
 """The files of a comparison."""
@@ -79,7 +80,7 @@ class Figures:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class Comparison(Record):
     """Designs of others beside our parts."""
 
     tools: dict[str, str]
@@ -105,17 +106,6 @@ class Comparison:
     def to_json(self) -> str:
         """JSON text. Nothing in it depends on the machine, the folder or the time."""
         return json.dumps(asdict(self), indent=2, ensure_ascii=False) + "\n"
-
-    @classmethod
-    def of_json(cls, text: str) -> "Comparison":
-        """The reverse of :meth:`to_json`."""
-        content = json.loads(text)
-        return cls(
-            content["tools"],
-            tuple(ComparedTarget(**fields) for fields in content["targets"]),
-            tuple(ComparedDesign(**fields) for fields in content["designs"]),
-            tuple(Figures(**fields) for fields in content["figures"]),
-        )
 
 
 def compare_peers(
