@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from inspect import signature
+from functools import partial
 from typing import Any
 
 from openmxu.accelerator.bus.attached import BusAccelerator
@@ -18,179 +18,94 @@ from openmxu.arith import (
 )
 from openmxu.spec.accelerator import config_of
 from openmxu.spec.config import MxuConfig
-from openmxu.spec.formats import FloatFormat
+from openmxu.spec.formats import FP32, FloatFormat
 from openmxu.unit.array import SystolicArray
 from openmxu.unit.axi import AxiMxu, axi_config
 from openmxu.unit.mxu import Mxu
 from openmxu.unit.pe import ProcessingElement
 
-
-def _product(width: int = 8) -> SignificandProduct:
-    return SignificandProduct(width)
-
-
-def _weight(name: str | None) -> FloatFormat | None:
-    """The format of weights, if it has a name of its own."""
-    return None if name is None else FloatFormat.parse(name, "weight")
+_FORMATS = ("operand", "result", "source", "target", "weight")
+"""Parameters that are formats, given by their names."""
 
 
-def _multiplier(
-    operand: str = "bf16", result: str = "fp32", subnormals: str = "flush", stages: int = 0, weight: str | None = None
-) -> Multiplier:
-    formats = FloatFormat.parse(operand, "operand"), FloatFormat.parse(result, "result")
-    return Multiplier(*formats, weight=_weight(weight), subnormals=subnormals, stages=stages)
+def _component(make: Callable[..., Any], *inside: Callable[..., Any], **parameters: Any) -> Any:
+    """A component of formats by their names; ``None``: the format of another parameter."""
+    named = {name: parameters[name] for name in parameters if name in _FORMATS and parameters[name] is not None}
+    return make(*inside, **parameters | {name: FloatFormat.parse(text, name) for name, text in named.items()})
 
 
-def _adder(operand: str = "fp32", subnormals: str = "flush", stages: int = 0) -> Adder:
-    return Adder(FloatFormat.parse(operand, "operand"), subnormals=subnormals, stages=stages)
+def _adder(operand: FloatFormat, **others: Any) -> Adder:
+    return Adder(operand, **others)
 
 
-def _multiply_add(
-    operand: str = "bf16", result: str = "fp32", subnormals: str = "flush", stages: int = 0, weight: str | None = None
-) -> MultiplyAdd:
-    formats = FloatFormat.parse(operand, "operand"), FloatFormat.parse(result, "result")
-    return MultiplyAdd(*formats, weight=_weight(weight), subnormals=subnormals, stages=stages)
+def _streamed(make: Callable[..., Any], **parameters: Any) -> Streamed:
+    return Streamed(make(**parameters))
 
 
-def _dot_product_add(
-    operand: str = "bf16",
-    result: str = "fp32",
-    terms: int = 4,
-    subnormals: str = "flush",
-    stages: int = 0,
-    weight: str | None = None,
-) -> DotProductAdd:
-    formats = FloatFormat.parse(operand, "operand"), FloatFormat.parse(result, "result")
-    return DotProductAdd(*formats, weight=_weight(weight), terms=terms, subnormals=subnormals, stages=stages)
+def _array(operand: FloatFormat, weight: FloatFormat | None, **others: Any) -> SystolicArray:
+    source = operand if weight is None else FP32
+    return SystolicArray(MxuConfig(operand=operand, source=source, weight=weight, **others))
 
 
-def _converter(source: str = "fp32", target: str = "bf16", subnormals: str = "flush", stages: int = 0) -> Converter:
-    formats = FloatFormat.parse(source, "source"), FloatFormat.parse(target, "target")
-    return Converter(*formats, subnormals=subnormals, stages=stages)
-
-
-def _splitter(subnormals: str = "flush") -> Splitter:
-    return Splitter(subnormals=subnormals)
-
-
-def _stream_multiplier(
-    operand: str = "bf16", result: str = "fp32", subnormals: str = "flush", stages: int = 1, weight: str | None = None
-) -> Streamed:
-    return Streamed(_multiplier(operand, result, subnormals, stages, weight))
-
-
-def _stream_adder(operand: str = "fp32", subnormals: str = "flush", stages: int = 1) -> Streamed:
-    return Streamed(_adder(operand, subnormals, stages))
-
-
-def _stream_converter(
-    source: str = "fp32", target: str = "bf16", subnormals: str = "flush", stages: int = 1
-) -> Streamed:
-    return Streamed(_converter(source, target, subnormals, stages))
-
-
-def _pe(
-    operand: str = "bf16", subnormals: str = "flush", stages: int = 1, terms: int = 1, weight: str | None = None
-) -> ProcessingElement:
-    fmt = FloatFormat.parse(operand, "operand")
-    return ProcessingElement(fmt, weight=_weight(weight), subnormals=subnormals, stages=stages, terms=terms)
-
-
-def _config(
-    rows: int, columns: int, stages: int, operand: str, source: str, *, weight: str | None, **options: Any
-) -> MxuConfig:
-    return MxuConfig(
-        rows=rows,
-        columns=columns,
-        stages=stages,
-        operand=FloatFormat.parse(operand, "operand"),
-        source=FloatFormat.parse(source, "source"),
-        weight=_weight(weight),
-        **options,
-    )
-
-
-def _array(
-    rows: int = 128,
-    columns: int = 128,
-    stages: int = 1,
-    operand: str = "bf16",
-    subnormals: str = "flush",
-    terms: int = 1,
-    *,
-    weight: str | None = None,
-) -> SystolicArray:
-    formats = operand, operand if weight is None else "fp32"
-    return SystolicArray(_config(rows, columns, stages, *formats, weight=weight, subnormals=subnormals, terms=terms))
-
-
-def _mxu(
-    *,
-    rows: int = 128,
-    columns: int = 128,
-    stages: int = 1,
-    operand: str = "bf16",
-    source: str = "fp32",
-    result: str = "fp32",
-    subnormals: str = "flush",
-    depth: int = 512,
-    splitter: bool = False,
-    status: bool = False,
-    terms: int = 1,
-    weight: str | None = None,
-    bus: str = "none",
-) -> Mxu | AxiMxu:
-    config = _config(
-        rows,
-        columns,
-        stages,
-        operand,
-        source,
-        subnormals=subnormals,
-        depth=depth,
-        result=FloatFormat.parse(result, "result"),
-        splitter=splitter,
-        status=status,
-        terms=terms,
-        weight=weight,
-    )
+def _mxu(bus: str, **parameters: Any) -> Mxu | AxiMxu:
+    config = MxuConfig(**parameters)
     if bus not in ("none", "axi"):
         raise ValueError(f"bus must be 'none' or 'axi', not {bus!r}")
     # Checked first: Amaranth warns of components that are begun and never used.
     return AxiMxu(axi_config(config)) if bus == "axi" else Mxu(config)
 
 
-def _accelerator(
-    *,
-    rows: int = 4,
-    columns: int = 4,
-    stages: int = 4,
-    depth: int = 256,
-    scratchpad: str = "64K",
-    weights: str = "64K",
-    program: int = 4096,
-    beat: int = 64,
-    bus: str = "axi",
-) -> BusAccelerator:
-    config = config_of(rows, columns, stages, depth, scratchpad, weights, program=program, beat=beat)
-    return BusAccelerator(config, bus)
+def _accelerator(bus: str, **parameters: Any) -> BusAccelerator:
+    return BusAccelerator(config_of(**parameters), bus)
 
 
-FAMILIES: dict[str, Callable[..., Any]] = {
-    "product": _product,
-    "multiplier": _multiplier,
-    "adder": _adder,
-    "multiply_add": _multiply_add,
-    "dot_product_add": _dot_product_add,
-    "converter": _converter,
-    "splitter": _splitter,
-    "stream_multiplier": _stream_multiplier,
-    "stream_adder": _stream_adder,
-    "stream_converter": _stream_converter,
-    "pe": _pe,
-    "array": _array,
-    "mxu": _mxu,
-    "accelerator": _accelerator,
+_SIZE = {"rows": 128, "columns": 128, "stages": 1}
+_BF16_TO_FP32 = {"operand": "bf16", "result": "fp32"}
+_FP32_TO_BF16 = {"source": "fp32", "target": "bf16"}
+_COMBINATIONAL = {"subnormals": "flush", "stages": 0}
+_ONE_STAGE = {"subnormals": "flush", "stages": 1}
+
+FAMILIES: dict[str, partial[Any]] = {
+    "product": partial(_component, SignificandProduct, width=8),
+    "multiplier": partial(_component, Multiplier, **_BF16_TO_FP32, **_COMBINATIONAL, weight=None),
+    "adder": partial(_component, _adder, operand="fp32", **_COMBINATIONAL),
+    "multiply_add": partial(_component, MultiplyAdd, **_BF16_TO_FP32, **_COMBINATIONAL, weight=None),
+    "dot_product_add": partial(_component, DotProductAdd, **_BF16_TO_FP32, terms=4, **_COMBINATIONAL, weight=None),
+    "converter": partial(_component, Converter, **_FP32_TO_BF16, **_COMBINATIONAL),
+    "splitter": partial(_component, Splitter, subnormals="flush"),
+    "stream_multiplier": partial(_component, _streamed, Multiplier, **_BF16_TO_FP32, **_ONE_STAGE, weight=None),
+    "stream_adder": partial(_component, _streamed, _adder, operand="fp32", **_ONE_STAGE),
+    "stream_converter": partial(_component, _streamed, Converter, **_FP32_TO_BF16, **_ONE_STAGE),
+    "pe": partial(_component, ProcessingElement, operand="bf16", **_ONE_STAGE, terms=1, weight=None),
+    "array": partial(_component, _array, **_SIZE, operand="bf16", subnormals="flush", terms=1, weight=None),
+    "mxu": partial(
+        _component,
+        _mxu,
+        **_SIZE,
+        operand="bf16",
+        source="fp32",
+        result="fp32",
+        subnormals="flush",
+        depth=512,
+        splitter=False,
+        status=False,
+        terms=1,
+        weight=None,
+        bus="none",
+    ),
+    "accelerator": partial(
+        _component,
+        _accelerator,
+        rows=4,
+        columns=4,
+        stages=4,
+        depth=256,
+        scratchpad="64K",
+        weights="64K",
+        program=4096,
+        beat=64,
+        bus="axi",
+    ),
 }
 """Functions that make a component of each kind, with its default parameters."""
 
@@ -211,7 +126,7 @@ class Design:
     @property
     def defaults(self) -> dict[str, Any]:
         """All parameters of its kind with their defaults; ``None``: that of another parameter."""
-        return {name: p.default for name, p in signature(FAMILIES[self.family]).parameters.items()}
+        return FAMILIES[self.family].keywords
 
     @property
     def domain(self) -> dict[str, Any]:
