@@ -1,10 +1,9 @@
 """Addition of floating-point numbers."""
 
 from amaranth.hdl import Const, Module, Mux, Signal
-from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from openmxu.arith.datapath.pipeline import Pipeline
+from openmxu.arith.datapath.pipeline import Pipeline, Rigid
 from openmxu.arith.datapath.sum import Order, Sum, Summand
 from openmxu.arith.datapath.unpack import unpack
 from openmxu.spec.formats import FloatFormat, check_subnormals
@@ -14,7 +13,7 @@ from openmxu.spec.stages import ADDER_CUTS, check_stages
 _GUARD_BITS = 3  # guard, round and sticky: enough for one rounding after any alignment
 
 
-class Adder(wiring.Component):
+class Adder(Rigid):
     """Floating-point sum, ``o = round(i_a + i_b)``, a rigid pipeline.
 
     One path: order by exponent, align, add or subtract, normalise, round to nearest, ties to even.
@@ -53,11 +52,6 @@ class Adder(wiring.Component):
         self.subnormals = check_subnormals(subnormals)
         self.stages = check_stages(stages, self.CUTS)
         super().__init__({"i_a": In(fmt.width), "i_b": In(fmt.width), "o": Out(fmt.width)})
-
-    @property
-    def latency(self) -> int:
-        """Cycles from operands to result."""
-        return self.stages
 
     @property
     def module_name(self) -> str:

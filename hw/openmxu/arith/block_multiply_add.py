@@ -15,11 +15,11 @@
 """
 
 from amaranth.hdl import Cat, Const, Module, Signal, Value, signed
-from amaranth.lib import data, wiring
+from amaranth.lib import data
 from amaranth.lib.wiring import In, Out
 
 from openmxu.arith.datapath.addend import GUARD_BITS, order, round_product
-from openmxu.arith.datapath.pipeline import Pipeline, structure
+from openmxu.arith.datapath.pipeline import Pipeline, RigidSum, structure
 from openmxu.arith.datapath.product import multiply
 from openmxu.arith.datapath.shift import normalise
 from openmxu.arith.datapath.sum import Sum
@@ -33,7 +33,7 @@ _OFFSETS = {"e8m0": -2 * 127 + FP32.bias - 2, "e4m3": -2 * 7 - 7 + FP32.bias - 2
 significands' product, fp32's bias, and one each as the top bit is counted from one and as flush mode has one less."""
 
 
-class BlockMultiplyAdd(wiring.Component):
+class BlockMultiplyAdd(RigidSum):
     """``o = round(i_c + 2^e · Σ i_a[n] · i_b[n])`` over N products of one block, a rigid pipeline.
 
     The sum of products times both scales is exact, but flushed to zero below fp32's least normal number, and infinite
@@ -75,16 +75,6 @@ class BlockMultiplyAdd(wiring.Component):
         word, scale = In(terms * block.width), In(block.scale_width)
         scales = {"i_scale_a": scale, "i_scale_b": scale} if block.scale else {}
         super().__init__({"i_a": word, "i_b": word, **scales, "i_c": In(32), "o": Out(32)})
-
-    @property
-    def latency(self) -> int:
-        """Cycles from operands to result."""
-        return self.stages
-
-    @property
-    def addend_latency(self) -> int:
-        """Cycles from ``i_c`` to the result."""
-        return self._sum_stages
 
     @property
     def module_name(self) -> str:

@@ -3,10 +3,9 @@
 from typing import ClassVar
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
-from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from openmxu.arith.datapath.pipeline import Pipeline
+from openmxu.arith.datapath.pipeline import Pipeline, Rigid
 from openmxu.arith.datapath.round import exponent_shape, round_pack
 from openmxu.arith.datapath.shift import normalise
 from openmxu.arith.datapath.unpack import unpack
@@ -14,7 +13,7 @@ from openmxu.spec.formats import FloatFormat, check_subnormals
 from openmxu.spec.stages import check_stages
 
 
-class Converter(wiring.Component):
+class Converter(Rigid):
     """Floating-point conversion, ``o = round(i)``, a rigid pipeline.
 
     Rounds to nearest, ties to even; a value that is too large becomes infinity (NaN in a format without infinity).
@@ -71,11 +70,6 @@ class Converter(wiring.Component):
             raise ValueError("stochastic must be False with gradual underflow, or where no bits are cut off")
         noise = {"i_noise": In(cut_off)} if stochastic else {}
         super().__init__({"i": In(source.width), **noise, "o": Out(target.width)})
-
-    @property
-    def latency(self) -> int:
-        """Cycles from operand to result."""
-        return self.stages
 
     @property
     def module_name(self) -> str:

@@ -30,10 +30,10 @@ Why the bits are those of the contract:
 """
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
-from amaranth.lib import data, wiring
+from amaranth.lib import data
 from amaranth.lib.wiring import In, Out
 
-from openmxu.arith.datapath.pipeline import Pipeline, structure
+from openmxu.arith.datapath.pipeline import Pipeline, RigidSum, structure
 from openmxu.arith.datapath.product import Formats, multiply, rebias_offset
 from openmxu.arith.datapath.round import exponent_shape, round_pack
 from openmxu.arith.datapath.shift import masked, normalise
@@ -53,7 +53,7 @@ _FINE_NORMALISATION = 2
 """Steps of the normalisation behind the cut in its middle."""
 
 
-class DotProductAdd(wiring.Component):
+class DotProductAdd(RigidSum):
     """``o = round(i_c + Σ i_a[n] · i_b[n])`` over N terms with one rounding, a rigid pipeline.
 
     Products are exact and neither flushed nor infinite. All terms are cut towards zero at three bits below the last
@@ -123,16 +123,6 @@ class DotProductAdd(wiring.Component):
         a, b = (In(terms * fmt.width) for fmt in self.formats)
         scales = {"i_scale_a": In(8), "i_scale_b": In(8)} if scaled else {}
         super().__init__({"i_a": a, "i_b": b, **scales, "i_c": In(result.width), "o": Out(result.width)})
-
-    @property
-    def latency(self) -> int:
-        """Cycles from operands to result."""
-        return self.stages
-
-    @property
-    def addend_latency(self) -> int:
-        """Cycles from ``i_c`` to the result."""
-        return self._sum_stages
 
     @property
     def module_name(self) -> str:

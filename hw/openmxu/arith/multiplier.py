@@ -1,10 +1,9 @@
 """Multiplication of floating-point numbers."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal
-from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from openmxu.arith.datapath.pipeline import Pipeline
+from openmxu.arith.datapath.pipeline import Pipeline, Rigid
 from openmxu.arith.datapath.product import Formats, multiply, rebias
 from openmxu.arith.datapath.round import exponent_shape, round_pack
 from openmxu.spec.formats import FloatFormat, check_subnormals, pair_name
@@ -12,7 +11,7 @@ from openmxu.spec.recoded import Recoded, port_width
 from openmxu.spec.stages import MULTIPLIER_CUTS, check_stages
 
 
-class Multiplier(wiring.Component):
+class Multiplier(Rigid):
     """Floating-point product, ``o = round(i_a · i_b)``, a rigid pipeline.
 
     Rounds once, to nearest, ties to even; where the product fits the result's significand (bf16 x bf16 ->
@@ -69,11 +68,6 @@ class Multiplier(wiring.Component):
         self.recoded = recoded
         a, b = (In(port_width(fmt, subnormals, recoded=recoded)) for fmt in self.formats)
         super().__init__({"i_a": a, "i_b": b, "o": Out(result.width)})
-
-    @property
-    def latency(self) -> int:
-        """Cycles from operands to result."""
-        return self.stages
 
     @property
     def module_name(self) -> str:

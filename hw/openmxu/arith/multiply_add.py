@@ -32,12 +32,11 @@ Savings over a multiplier and an adder, and why each bit stays the same:
 """
 
 from amaranth.hdl import Module
-from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from openmxu.arith.adder import Adder
 from openmxu.arith.datapath.addend import GUARD_BITS, NOISE_WIDTH, order, round_product
-from openmxu.arith.datapath.pipeline import Pipeline
+from openmxu.arith.datapath.pipeline import Pipeline, RigidSum
 from openmxu.arith.datapath.product import Formats, multiply, product_width, rebias
 from openmxu.arith.datapath.sum import Sum
 from openmxu.arith.multiplier import Multiplier
@@ -47,7 +46,7 @@ from openmxu.spec.recoded import port_width
 from openmxu.spec.stages import ADDER_CUTS, PRODUCT_CUTS, split_stages
 
 
-class MultiplyAdd(wiring.Component):
+class MultiplyAdd(RigidSum):
     """``o = round(i_c + round(i_a · i_b))``, a rigid pipeline.
 
     The two roundings of the numerics contract, not a fused multiply-add: a product below the smallest normal number is
@@ -112,16 +111,6 @@ class MultiplyAdd(wiring.Component):
         a, b = (In(port_width(fmt, subnormals, recoded=recoded)) for fmt in self.formats)
         noise = {"i_noise": In(NOISE_WIDTH)} if stochastic else {}
         super().__init__({"i_a": a, "i_b": b, "i_c": In(result.width), **noise, "o": Out(result.width)})
-
-    @property
-    def latency(self) -> int:
-        """Cycles from operands to result."""
-        return self.stages
-
-    @property
-    def addend_latency(self) -> int:
-        """Cycles from ``i_c`` to the result."""
-        return self._sum_stages
 
     @property
     def module_name(self) -> str:

@@ -1,10 +1,10 @@
-"""Places at which a datapath may be cut by registers, and the structures that pass them."""
+"""Places at which a datapath may be cut by registers, the structures that pass them, and the latencies that follow."""
 
 from collections.abc import Collection
 from typing import Any
 
 from amaranth.hdl import Module, Signal
-from amaranth.lib import data
+from amaranth.lib import data, wiring
 
 
 class Pipeline:
@@ -39,6 +39,28 @@ class Pipeline:
         else:
             self._m.d.sync += signal.eq(value)
         return signal
+
+
+class Rigid(wiring.Component):
+    """Arithmetic that never stalls."""
+
+    stages: int
+
+    @property
+    def latency(self) -> int:
+        """Cycles from operands to result."""
+        return self.stages
+
+
+class RigidSum(Rigid):
+    """The same, with an addend ``i_c`` that comes later than the other operands."""
+
+    _sum_stages: int
+
+    @property
+    def addend_latency(self) -> int:
+        """Cycles from ``i_c`` to the result."""
+        return self._sum_stages
 
 
 def structure(m: Module, name: str, fields: dict[str, Any]) -> data.View:
