@@ -11,6 +11,9 @@ if TYPE_CHECKING:
     from openmxu.area.subject.given import Given
     from openmxu.area.subject.points import Point
 
+_CHOICE = ("format", "part", "width", "subnormals", "stages", "terms", "rows", "columns")
+"""Options that choose designs."""
+
 
 def add_area(commands: Any) -> None:
     parser = add_command(
@@ -134,53 +137,29 @@ def _add_own_designs(parser: argparse.ArgumentParser) -> None:
     from openmxu.area import PART_NAMES
 
     chosen = parser.add_argument_group("choice of designs")
-    chosen.add_argument(
-        "--format",
-        action="append",
-        default=[],
-        metavar="NAME",
-        help="measure this format only: a name, or eXfY for X exponent and Y fraction bits; repeatable",
-    )
-    chosen.add_argument(
-        "--part",
-        action="append",
-        default=[],
-        metavar="NAME",
-        help=f"part to measure in each format, one of {', '.join(PART_NAMES)}; repeatable (default: multiplier)",
-    )
-    chosen.add_argument(
-        "--width",
-        action="append",
-        default=[],
-        metavar="N",
-        help="measure formats with 8 exponent bits and N fraction bits, 1 to 23, or a range such as 1-23; repeatable",
-    )
-    _add_parameters(chosen)
-
-
-def _add_parameters(chosen: "argparse._ArgumentGroup") -> None:
-    """Parameters of the designs that are chosen."""
-    chosen.add_argument(
-        "--subnormals", action="append", metavar="MODE", help="flush or ieee; repeatable (default: flush)"
-    )
-    chosen.add_argument(
-        "--stages",
-        action="append",
-        type=integer,
-        metavar="N",
-        help="pipeline stages; repeatable (default: the fewest possible)",
-    )
-    chosen.add_argument(
-        "--terms",
-        action="append",
-        type=integer,
-        metavar="N",
-        help="products that an element of a pe, array or mxu adds at once: 1, 2, 4 or 8; repeatable (default: 1)",
-    )
+    for option, words in (
+        ("format NAME", "measure this format only: a name, or eXfY for X exponent and Y fraction bits; repeatable"),
+        (
+            "part NAME",
+            f"part to measure in each format, one of {', '.join(PART_NAMES)}; repeatable (default: multiplier)",
+        ),
+        (
+            "width N",
+            "measure formats with 8 exponent bits and N fraction bits, 1 to 23, or a range such as 1-23; repeatable",
+        ),
+    ):
+        name, metavar = option.split()
+        chosen.add_argument(f"--{name}", action="append", default=[], metavar=metavar, help=words)
+    modes = "flush or ieee; repeatable (default: flush)"
+    chosen.add_argument("--subnormals", action="append", metavar="MODE", help=modes)
+    for name, words in (
+        ("stages", "pipeline stages; repeatable (default: the fewest possible)"),
+        ("terms", "products that an element of a pe, array or mxu adds at once: 1, 2, 4 or 8; repeatable (default: 1)"),
+    ):
+        chosen.add_argument(f"--{name}", action="append", type=integer, metavar="N", help=words)
     for side in ("rows", "columns"):
-        chosen.add_argument(
-            f"--{side}", type=integer, metavar="N", help=f"{side} of arrays, banks and units (default: 4)"
-        )
+        words = f"{side} of arrays, banks and units (default: 4)"
+        chosen.add_argument(f"--{side}", type=integer, metavar="N", help=words)
 
 
 class _OfDesign(argparse.Action):
@@ -362,21 +341,7 @@ def _peers(options: argparse.Namespace) -> int:
 
     if options.designs:
         raise ValueError("--peers describes designs in its folder; --verilog, --filelist and --amaranth do without")
-    for name in (
-        "format",
-        "part",
-        "width",
-        "subnormals",
-        "stages",
-        "terms",
-        "rows",
-        "columns",
-        "compare",
-        "explain",
-        "orders",
-        "layer",
-        "energy",
-    ):
+    for name in (*_CHOICE, "compare", "explain", "orders", "layer", "energy"):
         if getattr(options, name) not in (None, [], False):
             raise ValueError(f"--{name} applies only to reports of our own designs, not to --peers")
     comparison = compare_peers(
@@ -412,7 +377,7 @@ def _own_designs(options: argparse.Namespace) -> "list[Point] | None":
             rows=SIDE if options.rows is None else options.rows,
             columns=SIDE if options.columns is None else options.columns,
         )
-    for name in ("part", "subnormals", "stages", "terms", "rows", "columns"):
+    for name in _CHOICE:
         if getattr(options, name) not in (None, []):
             raise ValueError(f"--{name} applies only to designs chosen with --format or --width")
     return None

@@ -13,6 +13,9 @@ from openmxu.spec.forms import AREA, FORMS, check_form
 if TYPE_CHECKING:
     from openmxu.catalog import Design
 
+_DEFAULTS = {"ports": "nested", "memories": "inline", "form": AREA}
+"""Defaults of options for the form of a file."""
+
 _MANY_CELLS = 256
 """The fewest processing elements for which a bench takes minutes."""
 
@@ -76,25 +79,14 @@ def _add_form(parser: argparse.ArgumentParser) -> None:
         help="prefix of the names of inner modules (default: the top module's name and a digest of the design, so that "
         "equal names mean equal modules)",
     )
-    parser.add_argument(
-        "--ports",
-        default="nested",
-        metavar="NAME",
-        help="names of ports: nested (weights__valid) or flat (weights_valid, legal in VHDL); default: nested",
-    )
-    parser.add_argument(
-        "--memories",
-        default="inline",
-        metavar="NAME",
-        help="where memories are: inline (in the modules that use them) or wrapped (a separate module for each shape, "
-        "which a foundry's or vendor's can replace); default: inline",
-    )
-    parser.add_argument(
-        "--form",
-        default=AREA,
-        metavar="NAME",
-        help=f"gates of the arithmetic, same bits: {', '.join(FORMS)} (see openmxu list); default: {AREA}",
-    )
+    words = {
+        "ports": "names of ports: nested (weights__valid) or flat (weights_valid, legal in VHDL)",
+        "memories": "where memories are: inline (in the modules that use them) or wrapped (a separate module for each "
+        "shape, which a foundry's or vendor's can replace)",
+        "form": f"gates of the arithmetic, same bits: {', '.join(FORMS)} (see openmxu list)",
+    }
+    for name, default in _DEFAULTS.items():
+        parser.add_argument(f"--{name}", default=default, metavar="NAME", help=f"{words[name]}; default: {default}")
     parser.add_argument(
         "--clock-enable",
         action="store_true",
@@ -262,7 +254,7 @@ def _verilog_command(options: argparse.Namespace, parameters: dict[str, Any]) ->
     for name in ("name", "prefix"):
         if (value := getattr(options, name)) is not None:
             words += [f"--{name}", value]
-    for name, default in (("ports", "nested"), ("memories", "inline"), ("form", AREA)):
+    for name, default in _DEFAULTS.items():
         if (value := getattr(options, name)) != default:
             words += [f"--{name}", value]
     words += ["--clock-enable"] * options.clock_enable

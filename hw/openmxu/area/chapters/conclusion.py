@@ -26,7 +26,9 @@ _NOT_MEASURED = (
 def conclusion(report: Report) -> list[str]:
     """Five sentences; fewer, or none, if less was measured. They do not repeat tables."""
     sentences = [*_scope(report), *_inside(report)]
-    return [*sentences, *([_NOT_MEASURED] if sentences else []), *_failures(report)]
+    sentences += [_NOT_MEASURED] if sentences else []
+    failed = len(report.failed)
+    return [*sentences, *([f"{failed} of {len(report.runs)} runs failed; see below."] if failed else [])]
 
 
 def overview(report: Report) -> tuple[list[str], list[list[str]]]:
@@ -125,11 +127,6 @@ def _inside(report: Report) -> Iterator[str]:
             f"Measured separately on {first.label}, as shares of a bf16 processing element's area: {parts}. The "
             f"{max(areas, key=lambda words: areas[words])} is the largest part."
         )
-
-
-def _failures(report: Report) -> Iterator[str]:
-    if report.failed:
-        yield f"{len(report.failed)} of {len(report.runs)} runs failed; see below."
 
 
 def _by_part(report: Report) -> dict[str, dict[str, list[float]]]:

@@ -3,7 +3,7 @@
 import io
 import re
 import textwrap
-from typing import Any
+from typing import Any, Literal
 
 import matplotlib
 import numpy as np
@@ -26,6 +26,14 @@ BLUE, GREY, INK, LINE, PAPER = "#0072b2", "#555555", "#010101", "#dddddd", "#fef
 _COLOURS = {PRODUCT: BLUE, MULTIPLIER: "#D55E00"}
 _MARKERS = {PRODUCT: "o", MULTIPLIER: "s"}
 _TITLES = {PRODUCT: "significand product alone", MULTIPLIER: "complete multiplier"}
+_HOLLOW: dict[str, Any] = {
+    "marker": _MARKERS[MULTIPLIER],
+    "color": _COLOURS[MULTIPLIER],
+    "markerfacecolor": PAPER,
+    "markersize": 6,
+}
+"""A multiplier that is not in the sweep."""
+
 _STYLE = {
     **{f"{name}.color": INK for name in ("text", "xtick", "ytick")},
     "axes.labelcolor": INK,
@@ -81,18 +89,7 @@ def _save(figure: Figure, suffix: str) -> bytes:
 def _draw_headline(axes: Axes, measured: list[Measured]) -> None:
     """A row for each quantity: fp16 and fp32 relative to bf16, a mark for each target, the claims as vertical lines."""
     for (name, claim), colour, marker in zip(CLAIMS.items(), (BLUE, "#D55E00"), "os", strict=True):
-        axes.axvline(claim, color=colour, linestyle="--", linewidth=1)
-        axes.annotate(
-            f"{name}, claimed: {claim:.0f}",
-            (claim, 1),
-            xycoords=("data", "axes fraction"),
-            textcoords="offset points",
-            xytext=(-5, -4),
-            ha="right",
-            va="top",
-            fontsize=10,
-            color=colour,
-        )
+        _draw_claim(axes, claim, f"{name}, claimed: {claim:.0f}", colour, "right")
         for row, quantity in enumerate(measured):
             for ratio, deviation in quantity.ratios.get(name, ()):
                 axes.errorbar(
@@ -108,6 +105,14 @@ def _draw_headline(axes: Axes, measured: list[Measured]) -> None:
     axes.set_ylim(len(measured) - 0.5, -1.3)
     axes.set_xlabel("bf16 = 1; a mark for each target, library or clock", fontsize=11)
     _plain(axes)
+
+
+def _draw_claim(axes: Axes, claim: float, text: str, colour: str, end: Literal["left", "right"]) -> None:
+    """A vertical line with a text beside it, one end of which is at the line."""
+    axes.axvline(claim, color=colour, linestyle="--", linewidth=1)
+    at: dict[str, Any] = {"xycoords": ("data", "axes fraction"), "textcoords": "offset points"}
+    shift = 5 if end == "left" else -5
+    axes.annotate(text, (claim, 1), xytext=(shift, -4), ha=end, va="top", fontsize=10, color=colour, **at)
 
 
 def _draw_costs(axes: Axes, costs: list[Cost]) -> None:
@@ -172,19 +177,7 @@ def _draw_areas(axes: Axes, report: Report) -> None:
         handles.append(Line2D([], [], linewidth=1.5 if fit else 0, label=label, **style))
     others = _label_formats(axes, report)
     if others:
-        handles.insert(
-            1,
-            Line2D(
-                [],
-                [],
-                linewidth=0,
-                marker=_MARKERS[MULTIPLIER],
-                color=_COLOURS[MULTIPLIER],
-                markerfacecolor=PAPER,
-                markersize=6,
-                label=f"not 8 exponent bits: {others}",
-            ),
-        )
+        handles.insert(1, Line2D([], [], linewidth=0, **_HOLLOW, label=f"not 8 exponent bits: {others}"))
     axes.set_xlabel("significand width p (bits, hidden bit included)", fontsize=11)
     axes.set_ylabel(f"area ({target.unit})", fontsize=11)
     axes.set_title(f"Area on {target.label}", fontsize=12, loc="left")
@@ -204,14 +197,7 @@ def _label_formats(axes: Axes, report: Report) -> str:
             continue
         at = (result.point.width, result.area.area)
         if fmt.exponent_width != SWEEP_EXPONENT:
-            axes.plot(
-                *at,
-                linestyle="none",
-                marker=_MARKERS[MULTIPLIER],
-                color=_COLOURS[MULTIPLIER],
-                markerfacecolor=PAPER,
-                markersize=6,
-            )
+            axes.plot(*at, linestyle="none", **_HOLLOW)
             others.append(fmt.name)
         elif fmt.name in FORMATS:
             axes.annotate(fmt.name, at, textcoords="offset points", xytext=(-6, 5), ha="right", fontsize=10)
@@ -222,17 +208,7 @@ def _draw_ratios(axes: Axes, report: Report, rows: list[Target]) -> None:
     """fp16 and fp32 relative to bf16, a row for each target, the claims as vertical lines."""
     shown = [ratio for ratio in report.ratios if ratio.part in _MARKERS and ratio.target in rows]
     for name, claim in CLAIMS.items():
-        axes.axvline(claim, color=GREY, linestyle="--", linewidth=1)
-        axes.annotate(
-            f"claim for {name}: {claim:.0f}",
-            (claim, 1),
-            xycoords=("data", "axes fraction"),
-            textcoords="offset points",
-            xytext=(5, -4),
-            va="top",
-            fontsize=10,
-            color=GREY,
-        )
+        _draw_claim(axes, claim, f"claim for {name}: {claim:.0f}", GREY, "left")
     for ratio in shown:
         height = rows.index(ratio.target) + (0.15 if ratio.part == PRODUCT else -0.15)
         for name, value in ratio.others.items():

@@ -147,28 +147,6 @@ class Point:
         return "".join(f"{command}\n" for command in commands)
 
 
-@dataclass(frozen=True)
-class _Options:
-    """Options that parts can be built with."""
-
-    subnormals: str
-    stages: int
-    rows: int
-    columns: int
-    terms: int
-
-    def config(self, fmt: FloatFormat) -> MxuConfig:
-        """The configuration of an array or a unit."""
-        return MxuConfig(
-            rows=self.rows,
-            columns=self.columns,
-            operand=fmt,
-            subnormals=self.subnormals,
-            stages=self.stages,
-            terms=self.terms,
-        )
-
-
 _STAGED = {
     MULTIPLIER: 0,
     MULTIPLIER_TO_FP32: 0,
@@ -186,16 +164,16 @@ _SIZED = (ARRAY, BANK, UNIT)
 _WITH_TERMS = (PROCESSING_ELEMENT, ARRAY, UNIT)
 """The parts whose elements can add several terms."""
 
-PARTS: Mapping[str, Callable[[FloatFormat, _Options], Any]] = {
-    PRODUCT: lambda fmt, _: SignificandProduct(fmt.significand_width),
-    MULTIPLIER: lambda fmt, o: Multiplier(fmt, fmt, subnormals=o.subnormals, stages=o.stages),
-    MULTIPLIER_TO_FP32: lambda fmt, o: Multiplier(fmt, FP32, subnormals=o.subnormals, stages=o.stages),
-    ADDER: lambda fmt, o: Adder(fmt, subnormals=o.subnormals, stages=o.stages),
-    CONVERTER: lambda fmt, o: Converter(FP32, fmt, subnormals=o.subnormals, stages=o.stages),
-    PROCESSING_ELEMENT: lambda fmt, o: ProcessingElement(fmt, subnormals=o.subnormals, stages=o.stages, terms=o.terms),
-    ARRAY: lambda fmt, o: SystolicArray(o.config(fmt)),
-    BANK: lambda fmt, o: AccumulatorBank(o.config(fmt)),
-    UNIT: lambda fmt, o: Mxu(o.config(fmt)),
+PARTS: Mapping[str, Callable[..., Any]] = {
+    PRODUCT: lambda fmt: SignificandProduct(fmt.significand_width),
+    MULTIPLIER: lambda fmt, **options: Multiplier(fmt, fmt, **options),
+    MULTIPLIER_TO_FP32: lambda fmt, **options: Multiplier(fmt, FP32, **options),
+    ADDER: Adder,
+    CONVERTER: partial(Converter, FP32),
+    PROCESSING_ELEMENT: ProcessingElement,
+    ARRAY: lambda fmt, **options: SystolicArray(MxuConfig(operand=fmt, **options)),
+    BANK: lambda fmt, **options: AccumulatorBank(MxuConfig(operand=fmt, **options)),
+    UNIT: lambda fmt, **options: Mxu(MxuConfig(operand=fmt, **options)),
 }
 """The parts that can be measured, by name: functions from format and options to the component."""
 
@@ -232,7 +210,6 @@ def point(
     """
     fewest = _STAGED.get(part, 0)
     stages = fewest if stages is None else stages
-    arguments = _Options(subnormals, stages, rows, columns, terms)
     options: dict[str, str | int] = {}
     words = [variant] if variant else []
     size = ""
@@ -253,8 +230,8 @@ def point(
         part if terms == 1 else f"{part} of {terms} terms",
         None if part == PRODUCT else fmt,
         fmt.significand_width,
-        lambda: PARTS[part](fmt, arguments),
-        (part, fmt, arguments),
+        lambda: PARTS[part](fmt, **options),
+        (part, fmt, options),
         options=options,
         variant=", ".join(words),
         size=size,
