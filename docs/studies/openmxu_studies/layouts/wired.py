@@ -27,19 +27,7 @@ Pins = Mapping[str, Mapping[str, str]]
 def timed(
     placed: Placed, directions: Mapping[str, str], farads: Mapping[str, float], kit: Kit, cells: Cells
 ) -> TimedNetlist:
-    """A placed design with its wires.
-
-    Parameters
-    ----------
-    placed, kit
-        The design, and the kit of its technology.
-    directions
-        ``"input"`` or ``"output"`` of each bit of a port.
-    farads
-        Capacitance of each net's wires; none: without wires.
-    cells
-        The library, with energies.
-    """
+    """A placed design with its wires, from the ports' directions, the wires' capacitances, if any, and the library."""
     masters = {each.name: each.master for each in placed.instances}
     pins: dict[str, dict[str, str]] = defaultdict(dict)
     wires = {net: charge * 1e12 / cells.picofarads for net, charge in farads.items()}

@@ -9,11 +9,12 @@ from statistics import fmean, stdev
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from openmxu.pages.figures import COLOURS, plain, svg
+from openmxu.pages.figures import plain, svg
 from openmxu.pages.tables import table
 from openmxu_studies.layouts.formats import Cost, Layouts
 from openmxu_studies.recipes.recipe_plan import ELEMENTS, PLAIN, REFERENCE
 from openmxu_studies.spread import Studied
+from openmxu_studies.training.training_plot import point_style
 
 NETWORKS: Mapping[str, tuple[str, str]] = {
     "resnet": ("A ResNet of seven convolutions on handwritten digits", "accuracy"),
@@ -122,17 +123,8 @@ def _draw(axes: Axes, record: Recipes, network: str, layouts: Layouts, of_cost: 
         scores: Sequence[float] = [score for score in record.scores(network, recipe).values() if isfinite(score)]
         if cost is None or not scores:
             continue
-        axes.errorbar(
-            of_cost(cost),
-            fmean(scores),
-            stdev(scores) if len(scores) > 1 else 0,
-            color=COLOURS[number % len(COLOURS)],
-            marker="os^Dv<P"[number % 7],
-            markerfacecolor="white" if number >= len(COLOURS) else None,
-            linestyle="none",
-            capsize=3,
-            label=recipe,
-        )
+        spread = stdev(scores) if len(scores) > 1 else 0
+        axes.errorbar(of_cost(cost), fmean(scores), spread, label=recipe, **point_style(number))
     plain_scores = record.scores(network, PLAIN)
     if plain_scores:
         axes.axhline(fmean(plain_scores.values()), color="#888888", linewidth=0.8, label=PLAIN)

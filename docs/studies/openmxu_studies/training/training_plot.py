@@ -2,6 +2,7 @@
 
 from math import isfinite, nan
 from statistics import fmean
+from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -47,6 +48,17 @@ def _draw_sweep(axes: Axes, study: Study, task: str) -> None:
         axes.legend(frameon=False, fontsize=10)
 
 
+def point_style(number: int) -> dict[str, Any]:
+    """Return how a point with its spread is drawn, each number in another way."""
+    return {
+        "color": COLOURS[number % len(COLOURS)],
+        "marker": _MARKERS[number % len(_MARKERS)],
+        "markerfacecolor": "white" if number >= len(COLOURS) else None,
+        "linestyle": "none",
+        "capsize": 3,
+    }
+
+
 def _finite(value: float) -> float:
     return value if isfinite(value) else nan
 
@@ -56,17 +68,8 @@ def _draw_areas(axes: Axes, study: Study, task: str) -> None:
     shown = [(case, area) for case in study.cases(task) if case.weight == 0 and (area := study.area(case))]
     for number, (case, area) in enumerate(shown):
         score = _finite(fmean(study.scores(task, case)))
-        axes.errorbar(
-            area / 1000 * len(PASSES[case.precision]),
-            score,
-            study.spread(task, case),
-            color=COLOURS[number % len(COLOURS)],
-            marker=_MARKERS[number % len(_MARKERS)],
-            markerfacecolor="white" if number >= len(COLOURS) else None,
-            linestyle="none",
-            capsize=3,
-            label=name(case),
-        )
+        place = area / 1000 * len(PASSES[case.precision])
+        axes.errorbar(place, score, study.spread(task, case), label=name(case), **point_style(number))
     axes.axhline(fmean(study.scores(task, REFERENCE)), color="#888888", linewidth=0.8)
     axes.set_xscale("log")
     axes.set_title(f"{_TITLES[task]}, against area times passes", fontsize=12, loc="left")
