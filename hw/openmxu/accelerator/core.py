@@ -15,6 +15,8 @@ Memories have one port for reading and one for writing, a row in a cycle. While 
 With a bus, a loader and a storer share the scratchpad with the unit, which goes before.
 """
 
+from typing import NamedTuple
+
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.memory import Memory, ReadPort, WritePort
@@ -43,6 +45,13 @@ _LOAD, _STORE = 1, 2
 
 _PATIENCE = 16
 """Bits of the cycles in which nothing moves, until a program stops."""
+
+
+class _Parts(NamedTuple):
+    fetch: Fetch
+    weights: WeightReader
+    feeder: Feeder
+    writer: Writer
 
 
 class Accelerator(wiring.Component):
@@ -80,6 +89,9 @@ class Accelerator(wiring.Component):
         Nothing is asked of the bus that it has not answered.
     """
 
+    module_name = "accelerator"
+    """Name of the exported module."""
+
     def __init__(self, config: AcceleratorConfig) -> None:
         self.config = config
         row = config.size * BF16.width
@@ -99,11 +111,6 @@ class Accelerator(wiring.Component):
             }
         )
 
-    @property
-    def module_name(self) -> str:
-        """Name of the exported module."""
-        return "accelerator"
-
     def elaborate(self, platform: object) -> Module:
         """Connect the parts."""
         m = Module()
@@ -117,10 +124,11 @@ class Accelerator(wiring.Component):
         m.submodules.scratchpad = scratchpad = Scratchpad(config)
         movers = self._connect_movers(m, fetch, scratchpad) if config.beat else None
         self._connect_host(m, fetch)
-        self._split_command(m, fetch, weights, feeder, writer)
-        self._stop(m, fetch, weights, feeder, writer, movers)
-        self._connect_scratchpad(m, scratchpad, fetch, weights, feeder, writer)
-        rows = self._connect_memories(m, scratchpad, fetch, weights, feeder, movers[0] if movers else None)
+        parts = _Parts(fetch, weights, feeder, writer)
+        self._split_command(m, parts)
+        self._stop(m, parts, movers)
+        self._connect_scratchpad(m, scratchpad, parts)
+        rows = self._connect_memories(m, scratchpad, parts, movers[0] if movers else None)
         # The unit decides late in a cycle whether it takes a row; the scratchpad's reads need not wait for that.
         m.submodules.queue = queue = Queue(mxu.activations.payload.shape())
         wiring.connect(m, weights.o, mxu.weights)
@@ -133,8 +141,7 @@ class Accelerator(wiring.Component):
             *(queue.i.payload[mark].eq(marks[mark]) for mark in ("first", "last", "add", "bias", "emit")),
             queue.i.valid.eq(feeder.o_valid & ~marks.pool),
             pool.i_row.eq(self.o_data),
-            pool.i_first.eq(marks.first),
-            pool.i_last.eq(marks.last),
+            *(getattr(pool, f"i_{mark}").eq(marks[mark]) for mark in ("first", "last")),
             pool.i_valid.eq(feeder.o_valid & marks.pool),
             feeder.i_ready.eq(Mux(marks.pool, pool.o_ready, queue.i.ready)),
             writer.i_unit.eq(Value.cast(mxu.results.payload.data)),
@@ -157,8 +164,9 @@ class Accelerator(wiring.Component):
             ),
         ]
 
-    def _split_command(self, m: Module, fetch: Fetch, weights: WeightReader, feeder: Feeder, writer: Writer) -> None:
+    def _split_command(self, m: Module, parts: _Parts) -> None:
         """Give each engine its part of the command that begins."""
+        fetch, weights, feeder, writer = parts
         matmul = KINDS["matmul"]
         is_pool, field = Signal(), fetch.field
         m.d.comb += [
@@ -182,24 +190,17 @@ class Accelerator(wiring.Component):
             weights.i_command.address.eq(field(matmul.fields["weights"])),
             *(weights.i_command[name].eq(field(matmul.fields[name])) for name in ("bias", "exchange")),
         ]
-        self._split_loops(m, fetch, weights, feeder, writer)
+        self._split_loops(m, parts)
 
-    def _stop(
-        self,
-        m: Module,
-        fetch: Fetch,
-        weights: WeightReader,
-        feeder: Feeder,
-        writer: Writer,
-        movers: tuple[Loader, Storer] | None,
-    ) -> None:
+    def _stop(self, m: Module, parts: _Parts, movers: tuple[Loader, Storer] | None) -> None:
         """Stop all when a part finds something wrong; a later row goes before. A number says which mover did."""
+        fetch, weights, feeder, writer = parts
         rows: list[tuple[Stop, Value, int]] = []
         if movers is not None:
             loader, storer = movers
             rows += [
                 (Stop.HOST, self.i_halt, 0),
-                (Stop.TIME, self._stands_still(m, fetch, weights, feeder), 0),
+                (Stop.TIME, self._stands_still(m, parts), 0),
                 (Stop.BUS, self.bus.error, _STORE),
                 (Stop.BUS, loader.o_error, _LOAD),
                 (Stop.WINDOW, storer.o_outside, _STORE),
@@ -220,8 +221,9 @@ class Accelerator(wiring.Component):
                 if movers is not None:
                     m.d.comb += Cat(fetch.i_stop_load, fetch.i_stop_store).eq(mover)
 
-    def _split_loops(self, m: Module, fetch: Fetch, weights: WeightReader, feeder: Feeder, writer: Writer) -> None:
+    def _split_loops(self, m: Module, parts: _Parts) -> None:
         """Give each engine its levels: a matmul's names of them, or a pool's."""
+        fetch, weights, feeder, writer = parts
         matmul, pool = KINDS["matmul"], KINDS["pool"]
         is_pool = fetch.is_a("pool")
         trips = [fetch.field(place) for place in matmul.trips().values()]
@@ -238,10 +240,9 @@ class Accelerator(wiring.Component):
             level = writer.i_command.levels[index]
             m.d.comb += [level.trips.eq(Mux(is_pool, written[1], written[0])), level.step.eq(fetch.field(place))]
 
-    def _connect_scratchpad(
-        self, m: Module, scratchpad: Scratchpad, fetch: Fetch, weights: WeightReader, feeder: Feeder, writer: Writer
-    ) -> None:
+    def _connect_scratchpad(self, m: Module, scratchpad: Scratchpad, parts: _Parts) -> None:
         """Give the scratchpad to the host, or to the engine that reads it, and to the writer."""
+        fetch, weights, feeder, writer = parts
         host, exchanged = ~self.o_running, fetch.o_exchanged
         m.d.comb += [
             scratchpad.i_row.eq(Mux(host, self.i_address, Mux(exchanged, weights.o_address, feeder.o_address))),
@@ -299,24 +300,17 @@ class Accelerator(wiring.Component):
             for level, (trips, step) in enumerate(zip(kind.trips().values(), kind.steps(part).values(), strict=True)):
                 m.d.comb += [levels[level].trips.eq(fetch.field(trips)), levels[level].step.eq(fetch.field(step))]
 
-    def _stands_still(self, m: Module, fetch: Fetch, weights: WeightReader, feeder: Feeder) -> Value:
+    def _stands_still(self, m: Module, parts: _Parts) -> Value:
         """Return whether nothing has moved for so long that it never will."""
         still, bus = Signal(_PATIENCE), self.bus
         taken = Cat(burst.valid & burst.ready for burst in (bus.reads, bus.writes, bus.written)).any()
-        moves = fetch.o_begin | taken | bus.read.valid | feeder.o_read | weights.o_read
+        moves = parts.fetch.o_begin | taken | bus.read.valid | parts.feeder.o_read | parts.weights.o_read
         m.d.sync += still.eq(Mux(moves | ~self.o_running, 0, still + 1))
         return still.all()
 
-    def _connect_memories(
-        self,
-        m: Module,
-        scratchpad: Scratchpad,
-        fetch: Fetch,
-        weights: WeightReader,
-        feeder: Feeder,
-        loader: Loader | None,
-    ) -> Value:
+    def _connect_memories(self, m: Module, scratchpad: Scratchpad, parts: _Parts, loader: Loader | None) -> Value:
         """Make the other memories, one for each lane, and return the row that the feeder has read."""
+        fetch, weights, feeder, _ = parts
         config, exchanged = self.config, fetch.o_exchanged
         program = self._memory(m, "program", 0, 32, config.program)[0]
         m.d.comb += [program.addr.eq(fetch.o_address), fetch.i_word.eq(program.data)]

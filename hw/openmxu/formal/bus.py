@@ -18,36 +18,16 @@ _OKAY, _SLVERR = 0, 2
 
 
 class Requests(wiring.Component):
-    """The requests of a channel that are taken and not answered, two at most.
-
-    Parameters
-    ----------
-    width
-        Bits of a request.
-
-    Members
-    -------
-    i_taken, i_answered : In(1)
-        A request is taken, or answered, in this cycle.
-    i_request : In(width)
-        The request that is taken.
-    o_count : Out(2)
-    o_oldest, o_second : Out(width)
-        The open requests; valid as far as ``o_count`` says.
-    o_wrong : Out(1)
-        There was an answer without a request, or a third request, since the reset.
-    """
+    """The requests of a channel that are taken and not answered, two at most."""
 
     def __init__(self, width: int) -> None:
         super().__init__(
             {
-                "i_taken": In(1),
-                "i_answered": In(1),
-                "i_request": In(width),
+                **dict.fromkeys(("i_taken", "i_answered"), In(1)),  # a request is taken, or answered, in this cycle
+                "i_request": In(width),  # the one that is taken
                 "o_count": Out(2),
-                "o_oldest": Out(width),
-                "o_second": Out(width),
-                "o_wrong": Out(1),
+                **dict.fromkeys(("o_oldest", "o_second"), Out(width)),  # valid as far as o_count says
+                "o_wrong": Out(1),  # there was an answer without a request, or a third request, since the reset
             }
         )
 
@@ -82,48 +62,32 @@ class WatchedRegisters(wiring.Component):
     ``o_kept`` is inductive: it also constrains the held requests, so that ``o_kept`` in one cycle implies ``o_kept`` in
     the next.
 
-    Parameters
-    ----------
-    registers
-        The registers to monitor.
-
-    Members
-    -------
-    All members of :class:`~openmxu.unit.axi.Registers`, and:
-
-    o_kept : Out(1)
-    o_covered : Out(1)
-        All of these happened since the reset: on each channel a request was held, on each an answer was refused, and a
-        command was given.
+    ``o_covered`` is high if all of these happened since the reset: on each channel a request was held, on each an
+    answer was refused, and a command was given.
     """
+
+    module_name = "watched_registers"
+    """Name of the exported module."""
 
     def __init__(self, registers: Registers) -> None:
         self.registers = registers
         super().__init__(dict(registers.signature.members) | {"o_kept": Out(1), "o_covered": Out(1)})
-
-    @property
-    def module_name(self) -> str:
-        """Name of the exported module."""
-        return "watched_registers"
 
     def elaborate(self, platform: object) -> Module:
         """Queues of requests beside the registers, and the rules between them."""
         m = Module()
         m.submodules.registers = registers = self.registers
         connect_ports(m, self, registers, dict(registers.signature.members))
-        reads, *rules = self._follow(m, "ar", "r", self.araddr)
-        addresses, *more = self._follow(m, "aw", "b", self.awaddr)
-        rules += more
-        words, *more = self._follow(m, "w", "b", Cat(self.wdata[:2], self.wstrb[0]), _commands)
-        rules += more
-        read_refused, *more = self._refuse(m, "r", Cat(self.rdata, self.rresp))
-        rules += more
-        write_refused, *more = self._refuse(m, "b", self.bresp)
-        rules += more
+        reads, *of_reads = self._follow(m, "ar", "r", self.araddr)
+        addresses, *of_addresses = self._follow(m, "aw", "b", self.awaddr)
+        words, *of_words = self._follow(m, "w", "b", Cat(self.wdata[:2], self.wstrb[0]), _commands)
+        read_refused, read_stays = self._refuse(m, "r", Cat(self.rdata, self.rresp))
+        write_refused, write_stays = self._refuse(m, "b", self.bresp)
 
         known = addresses.o_oldest == Register.CONTROL
         commands = _commands(words.o_oldest) & (self.bvalid & ~write_refused & known).replicate(2)
-        rules += [
+        rules = [
+            *(*of_reads, *of_addresses, *of_words, read_stays, write_stays),
             self.rvalid == (reads.o_count != 0),
             self.bvalid == ((addresses.o_count != 0) & (words.o_count != 0)),
             ~self.rvalid | read_refused | self._is_right(m, reads.o_oldest),

@@ -57,7 +57,6 @@ from openmxu.formal.specification import (
 from openmxu.spec.config import MxuConfig
 from openmxu.spec.formats import BF16, FP32
 from openmxu.spec.forms import AREA, FPGA, SPEED
-from openmxu.spec.marks import MARKS
 from openmxu.spec.stages import TERM_CUTS
 from openmxu.unit.accumulator import AccumulatorColumn
 from openmxu.unit.axi import Registers
@@ -287,34 +286,15 @@ def _replacement(column: AccumulatorColumn) -> Proof:
     )
 
 
-_STATUS_INPUTS = (
-    *(f"i_{stream}_{wire}" for stream in ("weights", "activations", "results") for wire in ("valid", "ready")),
-    "i_weights_last",
-    *(f"i_{mark}" for mark in MARKS),
-    "i_go",
-    "i_waits_input",
-    "i_waits_output",
-    "i_clear",
-)
-
-
-_STATUS_REGISTERS = (
-    "begun",
-    "elapsed",
-    *(f"o_{name}" for name in COUNTERS),
-    "missing",
-    "inside",
-    "count",
-    "begun_with",
-    "supplied",
-    "o_error",
-)
+_BEHIND_ERRORS = ("missing", "inside", "count", "begun_with", "supplied")
+_STATUS_REGISTERS = ("begun", "elapsed", *(f"o_{name}" for name in COUNTERS), *_BEHIND_ERRORS, "o_error")
 
 
 def _status(component: Status) -> Iterator[Proof]:
     """The counters and the error code of a status; the numbers of rows and places make no difference."""
     Fragment.get(component, None)
     cleared, operation = status(component.config.rows, component.config.depth)
+    inputs = [name for name in component.signature.members if name.startswith("i_")]
     result = tuple((name, 1) for name in _STATUS_REGISTERS)
     yield Proof(
         "status_begin",
@@ -331,7 +311,7 @@ def _status(component: Status) -> Iterator[Proof]:
         "counters and error code, and the registers behind them, a cycle later",
         component,
         operation,
-        tuple((name, 0) for name in (*_STATUS_INPUTS, *_STATUS_REGISTERS)),
+        tuple((name, 0) for name in (*inputs, *_STATUS_REGISTERS)),
         result,
         given=(("rst", 0, 0),),
         quick=True,

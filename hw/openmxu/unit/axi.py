@@ -174,13 +174,17 @@ class Registers(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         """A register for each answer, and one for each request that comes while the answer waits."""
         m = Module()
+        shown: dict[Register, Value] = {
+            **{register: Const(value, _WORD) for register, value in constant_registers(self.config).items()},
+            **{Register[name.upper()]: getattr(self, f"i_{name}") for name in (*COUNTERS, "error")},
+        }
         reading = Signal()
         asked, address = self._take(m, "ar", self.araddr, reading)
         m.d.comb += reading.eq(asked & (self.rready | ~self.rvalid))
         with m.If(self.rready | ~self.rvalid):
             m.d.sync += self.rvalid.eq(reading)
             with m.Switch(address):
-                for register, value in self._shown().items():
+                for register, value in shown.items():
                     with m.Case(register):
                         m.d.sync += [self.rdata.eq(value), self.rresp.eq(_OKAY)]
                 with m.Default():
@@ -195,13 +199,6 @@ class Registers(wiring.Component):
         with m.If(self.bready | ~self.bvalid):
             m.d.sync += [self.bvalid.eq(writing), self.bresp.eq(Mux(known, _OKAY, _SLVERR))]
         return m
-
-    def _shown(self) -> dict[Register, Value]:
-        """The value that a read of each register returns."""
-        return {
-            **{register: Const(value, _WORD) for register, value in constant_registers(self.config).items()},
-            **{Register[name.upper()]: getattr(self, f"i_{name}") for name in (*COUNTERS, "error")},
-        }
 
     def _take(self, m: Module, channel: str, request: Value, used: Value) -> tuple[Value, Value]:
         """Return whether a channel has a request, and the request; one that is not ``used`` in its cycle is held."""
@@ -221,27 +218,11 @@ def connect_ports(m: Module, outside: Any, inside: Any, ports: Mapping[str, Any]
 
 def axi_lite(address: int) -> dict[str, Any]:
     """The ports of an AXI4-Lite subordinate with so many bits of an address."""
-    return {
-        "awaddr": In(address),
-        "awprot": In(3),
-        "awvalid": In(1),
-        "awready": Out(1, init=1),
-        "wdata": In(_WORD),
-        "wstrb": In(_WORD // 8),
-        "wvalid": In(1),
-        "wready": Out(1, init=1),
-        "bresp": Out(2),
-        "bvalid": Out(1),
-        "bready": In(1),
-        "araddr": In(address),
-        "arprot": In(3),
-        "arvalid": In(1),
-        "arready": Out(1, init=1),
-        "rdata": Out(_WORD),
-        "rresp": Out(2),
-        "rvalid": Out(1),
-        "rready": In(1),
-    }
+    taken, answered = {"valid": In(1), "ready": Out(1, init=1)}, {"resp": Out(2), "valid": Out(1), "ready": In(1)}
+    request = {"addr": In(address), "prot": In(3), **taken}
+    written = {"data": In(_WORD), "strb": In(_WORD // 8), **taken}
+    channels = {"aw": request, "w": written, "b": answered, "ar": request, "r": {"data": Out(_WORD), **answered}}
+    return {f"{channel}{name}": port for channel, ports in channels.items() for name, port in ports.items()}
 
 
 class AxiMxu(wiring.Component):
@@ -281,6 +262,9 @@ class AxiMxu(wiring.Component):
         A word is not a whole number of bytes.
     """
 
+    module_name = "mxu_axi"
+    """Name of the exported module."""
+
     def __init__(self, config: MxuConfig) -> None:
         self.config = axi_config(config)
         self._part = 3 * config.splitter
@@ -299,11 +283,6 @@ class AxiMxu(wiring.Component):
                 f"{name}_tlast": flow(1),
             } | ({f"{name}_tuser": flow(user)} if user else {})
         super().__init__(ports | {f"s_axil_{name}": port for name, port in axi_lite(_ADDRESS).items()})
-
-    @property
-    def module_name(self) -> str:
-        """Name of the exported module."""
-        return "mxu_axi"
 
     # The bus adds no cycle.
     latency, shortest_tile = Mxu.latency, Mxu.shortest_tile

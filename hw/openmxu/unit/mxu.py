@@ -70,6 +70,9 @@ class Mxu(wiring.Component):
         before the weights of their tile. Only with ``biased``.
     """
 
+    module_name = "mxu"
+    """Name of the exported module."""
+
     def __init__(self, config: MxuConfig, *, biased: bool = False) -> None:
         self.config = config
         self.biased = biased
@@ -83,11 +86,6 @@ class Mxu(wiring.Component):
             | ({"status": Out(status_signature())} if config.status else {})
             | ({"i_biases": In(config.columns * FP32.width), "i_bias_write": In(1)} if biased else {})
         )
-
-    @property
-    def module_name(self) -> str:
-        """Name of the exported module."""
-        return "mxu"
 
     @property
     def latency(self) -> int:

@@ -45,20 +45,9 @@ class _Cell(wiring.Component):
     stages: int
 
     def __init__(self, activation: int, weight: int) -> None:
-        super().__init__(
-            {
-                "i_activation": In(activation),
-                "o_activation": Out(activation),
-                "i_swap": In(1),
-                "o_swap": Out(1),
-                "i_load": In(1),
-                "o_load": Out(1),
-                "i_weight": In(weight),
-                "o_weight": Out(weight),
-                "i_psum": In(FP32.width),
-                "o_psum": Out(FP32.width),
-            }
-        )
+        widths = {"activation": activation, "swap": 1, "load": 1, "weight": weight, "psum": FP32.width}
+        ways = (("i", In), ("o", Out))
+        super().__init__({f"{way}_{name}": flow(width) for name, width in widths.items() for way, flow in ways})
 
     @property
     def latency(self) -> int:

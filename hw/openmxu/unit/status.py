@@ -97,32 +97,18 @@ class Status(wiring.Component):
         See :func:`status_signature`.
     """
 
+    module_name = "status"
+    """Name of the exported module."""
+
     def __init__(self, config: MxuConfig) -> None:
         self.config = config
-        inputs = (
-            "weights_valid",
-            "weights_ready",
-            "activations_valid",
-            "activations_ready",
-            "results_valid",
-            "results_ready",
-            "weights_last",
-            *MARKS,
-            "go",
-            "waits_input",
-            "waits_output",
-            "clear",
-        )
+        handshakes = (f"{name}_{wire}" for name in ("weights", "activations", "results") for wire in ("valid", "ready"))
+        inputs = (*handshakes, "weights_last", *MARKS, "go", "waits_input", "waits_output", "clear")
         super().__init__(
             {f"i_{name}": In(1) for name in inputs}
             | {f"o_{name}": Out(_COUNTER) for name in COUNTERS}
             | {"o_error": Out(Error)}
         )
-
-    @property
-    def module_name(self) -> str:
-        """Name of the exported module."""
-        return "status"
 
     def elaborate(self, platform: object) -> Module:
         """Count events; follow the tiles to find errors."""

@@ -31,35 +31,17 @@ def _manager(config: AcceleratorConfig, bus: str) -> dict[str, Any]:
 
 
 class AttachedAccelerator(wiring.Component):
-    """An accelerator with the manager of its bus, and a host's ports.
+    """An accelerator that has a bus, with the manager of one of :data:`BUSES`, and a host's ports."""
 
-    Parameters
-    ----------
-    config
-        Sizes; it must have a bus.
-    bus
-        One of :data:`BUSES`.
-
-    Members
-    -------
-    i_base : In(20)
-        Bits 31 to 12 of the window's first byte.
-    i_start ... o_quiet
-        As those of :class:`~openmxu.accelerator.Accelerator`, but for its bus.
-    awid ... rready, or adr ... bte
-        AXI4 or Wishbone.
-    """
+    module_name = "accelerator"
+    """Name of the exported module."""
 
     def __init__(self, config: AcceleratorConfig, bus: str = "axi") -> None:
         self.config, self.bus = config, bus
         self._inside = Accelerator(config)
         self._host = {name: port for name, port in self._inside.signature.members.items() if name != "bus"}
+        # i_base: bits 31 to 12 of the window's first byte.
         super().__init__({**self._host, "i_base": In(BASE), **_manager(config, bus)})
-
-    @property
-    def module_name(self) -> str:
-        """Name of the exported module."""
-        return "accelerator"
 
     def elaborate(self, platform: object) -> Module:
         """Connect both."""
