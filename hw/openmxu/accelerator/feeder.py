@@ -22,23 +22,18 @@ LEVELS = 6
 
 
 class FeederCommand(data.StructLayout):
-    """The part of a command that says what is read.
-
-    Members
-    -------
-    base : 20
-        The first row.
-    levels : 6 of LevelLayout
-    pool : 1
-        A ``pool``; else a ``matmul`` with the flags that follow.
-    add, bias, emit : 1
-    exchange : 1
-        Rows lie in the memory of weights.
-    """
+    """The part of a command that says what is read."""
 
     def __init__(self) -> None:
-        flags = dict.fromkeys(("pool", "add", "bias", "emit", "exchange"), 1)
-        super().__init__({"base": STEP, "levels": data.ArrayLayout(LevelLayout(), LEVELS), **flags})
+        super().__init__(
+            {
+                "base": STEP,  # the first row
+                "levels": data.ArrayLayout(LevelLayout(), LEVELS),
+                "pool": 1,  # a pool; else a matmul with the flags that follow
+                **dict.fromkeys(("add", "bias", "emit"), 1),
+                "exchange": 1,  # rows lie in the memory of weights
+            }
+        )
 
 
 class RowMarks(data.StructLayout):
@@ -53,28 +48,6 @@ class Feeder(wiring.Component):
 
     Latency: the first row is there two cycles after ``i_begin``. Throughput: a row in a cycle, without a bubble between
     tiles. Back-pressure: a row stays until ``i_ready``.
-
-    Members
-    -------
-    i_command : In(FeederCommand)
-    i_begin : In(1)
-        Take the command; only while not ``o_busy``.
-    o_busy : Out(1)
-    o_done : Out(1)
-        The last row of a command has been asked for.
-    o_address : Out(20)
-        Row to read now, if ``o_read``.
-    o_read : Out(1)
-    o_marks : Out(RowMarks)
-        Marks of the row that the scratchpad shows.
-    o_valid : Out(1)
-    i_ready : In(1)
-    o_long : Out(1)
-        A tile has more than ``depth`` rows. With these errors no row is asked for.
-    o_other : Out(1)
-        A tile that is to be added to sums has not as many rows as they.
-    o_outside : Out(1)
-        The next row is not in its memory.
     """
 
     def __init__(self, config: AcceleratorConfig) -> None:
@@ -82,17 +55,18 @@ class Feeder(wiring.Component):
         super().__init__(
             {
                 "i_command": In(FeederCommand()),
-                "i_begin": In(1),
+                "i_begin": In(1),  # take the command; only while not o_busy
                 "o_busy": Out(1),
-                "o_done": Out(1),
-                "o_address": Out(STEP),
+                "o_done": Out(1),  # the last row of a command has been asked for
+                "o_address": Out(STEP),  # row to read now, if o_read
                 "o_read": Out(1),
-                "o_marks": Out(RowMarks()),
+                "o_marks": Out(RowMarks()),  # of the row that the scratchpad shows
                 "o_valid": Out(1),
                 "i_ready": In(1),
-                "o_long": Out(1),
-                "o_other": Out(1),
-                "o_outside": Out(1),
+                # With these errors no row is asked for:
+                "o_long": Out(1),  # a tile has more than depth rows
+                "o_other": Out(1),  # a tile that is to be added to sums has not as many rows as they
+                "o_outside": Out(1),  # the next row is not in its memory
             }
         )
 

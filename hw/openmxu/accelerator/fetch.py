@@ -51,47 +51,6 @@ class Fetch(wiring.Component):
     """Begins the commands of a program in their order.
 
     Latency: a command begins some twenty cycles after the one before, or when its waits allow.
-
-    Members
-    -------
-    i_start : In(1)
-        Begin at the command at ``i_program``, while not ``o_running``.
-    i_program : In(log2(words of the program memory))
-        Word of its memory at which the program begins.
-    o_address : Out(same)
-    i_word : In(32)
-        The word at ``o_address`` of the cycle before.
-    i_ready : In(1)
-        The feeder and the writer can take a command.
-    i_ready_weights : In(1)
-        The reader of weights can.
-    i_drained : In(1)
-        Nothing is read, or stays where a memory shows it: needed where memories exchange roles, or roles go back.
-    i_finished : In(1)
-        A command is finished.
-    i_stop : In(Stop)
-        Stop now.
-    i_ready_load, i_ready_store, i_finished_load, i_finished_store : In(1)
-        The same of movers, if there is a bus.
-    i_stop_load, i_stop_store : In(1)
-        They stop it.
-    o_begin_load, o_begin_store : Out(1)
-    o_words : Out(512)
-        The command that begins, word 0 lowest.
-    o_begin : Out(1)
-    o_begin_weights : Out(1)
-        The weights of a ``matmul`` may be read: before it begins, or with it.
-    o_exchanged : Out(1)
-        Memories have each other's role, from the cycle after ``o_begin`` on.
-    o_running : Out(1)
-    o_ended : Out(1)
-        The command ``end`` was reached, and all before it are finished.
-    o_tag : Out(16)
-        Its tag.
-    o_stop : Out(Stop)
-        Why the program stopped; nothing goes on until a reset.
-    o_index : Out(16)
-        The command that is read, or waits, or was begun last.
     """
 
     def __init__(self, config: AcceleratorConfig) -> None:
@@ -100,20 +59,28 @@ class Fetch(wiring.Component):
         address = range(config.program)
         super().__init__(
             {
-                "i_start": In(1),
-                "i_program": In(address),
+                "i_start": In(1),  # begin, while not o_running
+                "i_program": In(address),  # word of its memory at which the program begins
                 "o_address": Out(address),
-                "i_word": In(32),
-                **dict.fromkeys(("i_ready", "i_ready_weights", "i_drained"), In(1)),
-                "i_finished": In(1),
-                "i_stop": In(Stop),
+                "i_word": In(32),  # the word at o_address of the cycle before
+                "i_ready": In(1),  # the feeder and the writer can take a command
+                "i_ready_weights": In(1),  # the reader of weights can
+                # Nothing is read, or stays where a memory shows it: needed where memories exchange roles, or go back.
+                "i_drained": In(1),
+                "i_finished": In(1),  # a command is
+                "i_stop": In(Stop),  # stop now
+                # The same of movers; they can, they are, and they stop it.
                 **{f"{port}_{name}": In(1) for name in self._movers for port in ("i_ready", "i_finished", "i_stop")},
                 **{f"o_begin_{name}": Out(1) for name in self._movers},
-                "o_words": Out(32 * WORDS),
-                **dict.fromkeys(("o_begin", "o_begin_weights", "o_exchanged", "o_running", "o_ended"), Out(1)),
-                "o_tag": Out(16),
-                "o_stop": Out(Stop),
-                "o_index": Out(INDEX),
+                "o_words": Out(32 * WORDS),  # the command that begins, word 0 lowest
+                "o_begin": Out(1),
+                "o_begin_weights": Out(1),  # weights of a matmul may be read: before it begins, or with it
+                "o_exchanged": Out(1),  # memories have each other's role, from the cycle after o_begin on
+                "o_running": Out(1),
+                "o_ended": Out(1),  # the command end was reached, and all before it are finished
+                "o_tag": Out(16),  # of this command
+                "o_stop": Out(Stop),  # why the program stopped; nothing goes on until a reset
+                "o_index": Out(INDEX),  # the command that is read, or waits, or was begun last
             }
         )
 

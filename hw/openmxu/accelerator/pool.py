@@ -31,18 +31,6 @@ class Pool(wiring.Component):
 
     Latency: two cycles from the last row of a window to its result. Throughput: a row in a cycle. Back-pressure: a
     result waits for ``i_taken``; no row is taken meanwhile.
-
-    Members
-    -------
-    i_row : In(size · 16)
-    i_valid : In(1)
-    i_first, i_last : In(1)
-        The first and the last row of a window.
-    o_ready : Out(1)
-    o_row : Out(size · 16)
-    o_valid : Out(1)
-    i_taken : In(1)
-        The result is taken, if there is one.
     """
 
     def __init__(self, config: AcceleratorConfig) -> None:
@@ -52,12 +40,11 @@ class Pool(wiring.Component):
             {
                 "i_row": In(row),
                 "i_valid": In(1),
-                "i_first": In(1),
-                "i_last": In(1),
+                **dict.fromkeys(("i_first", "i_last"), In(1)),  # the first and the last row of a window
                 "o_ready": Out(1),
                 "o_row": Out(row),
                 "o_valid": Out(1),
-                "i_taken": In(1),
+                "i_taken": In(1),  # the result is taken, if there is one
             }
         )
 

@@ -23,30 +23,6 @@ class Scratchpad(wiring.Component):
     """A memory of rows, a lane for each word.
 
     Latency: a row that is read is there a cycle later. Throughput: a row read and a row written in each bank and cycle.
-
-    Members
-    -------
-    i_row : In(20)
-    i_read : In(1)
-        Read it for the unit.
-    i_holds : In(1)
-        The unit has not taken the row that it read last.
-    o_data : Out(size · 16)
-        The row that the unit read last.
-    i_written : In(20)
-    i_data : In(size · 16)
-    i_write : In(size)
-        Words of the unit to write there.
-    i_store_row : In(20)
-    i_store : In(1)
-        Read it for a store, if ``o_stored``.
-    o_stored : Out(1)
-    o_store_data : Out(size · 16)
-    i_load_row : In(20)
-    i_load_data : In(size · 16)
-    i_load : In(1)
-        Write a row for a load, if ``o_loaded``.
-    o_loaded : Out(1)
     """
 
     def __init__(self, config: AcceleratorConfig) -> None:
@@ -55,10 +31,13 @@ class Scratchpad(wiring.Component):
         super().__init__(
             {
                 **dict.fromkeys(("i_row", "i_written", "i_store_row", "i_load_row"), In(STEP)),
-                **dict.fromkeys(("i_read", "i_holds", "i_store", "i_load"), In(1)),
+                "i_read": In(1),  # read i_row for the unit
+                "i_holds": In(1),  # the unit has not taken the row that it read last
+                "i_store": In(1),  # read i_store_row for a store, if o_stored
+                "i_load": In(1),  # write i_load_row for a load, if o_loaded
                 **dict.fromkeys(("i_data", "i_load_data"), In(row)),
-                "i_write": In(config.size),
-                **dict.fromkeys(("o_data", "o_store_data"), Out(row)),
+                "i_write": In(config.size),  # words of i_data to write at i_written
+                **dict.fromkeys(("o_data", "o_store_data"), Out(row)),  # rows that were read last
                 **dict.fromkeys(("o_stored", "o_loaded"), Out(1)),
             }
         )

@@ -30,20 +30,17 @@ _ONE = BF16.bias << BF16.fraction_width
 
 
 class WeightsCommand(data.StructLayout):
-    """The part of a ``matmul`` that says which weights are used.
-
-    Members
-    -------
-    address : 24
-    bias : 1
-    trips : 4 of 12
-        Of kx, ky, block and n.
-    exchange : 1
-        A tile is a row of the scratchpad; the first is ones without a row, if ``bias``.
-    """
+    """The part of a ``matmul`` that says which weights are used."""
 
     def __init__(self) -> None:
-        super().__init__({"address": ADDRESS, "bias": 1, "trips": data.ArrayLayout(TRIPS, 4), "exchange": 1})
+        super().__init__(
+            {
+                "address": ADDRESS,
+                "bias": 1,
+                "trips": data.ArrayLayout(TRIPS, 4),  # of kx, ky, block and n
+                "exchange": 1,  # a tile is a row of the scratchpad; the first is ones without a row, if bias
+            }
+        )
 
 
 class _Beat(data.StructLayout):
@@ -62,25 +59,6 @@ class WeightReader(wiring.Component):
 
     Latency: the first row is there four cycles after ``i_begin``. Throughput: a row in a cycle. Back-pressure: a row
     waits for the unit; biases never do.
-
-    Members
-    -------
-    i_command : In(WeightsCommand)
-    i_begin : In(1)
-        Take the command; only while not ``o_busy``.
-    o_busy : Out(1)
-    o_shown : Out(1)
-        ``i_row`` is not taken yet.
-    o_address : Out(24)
-        Row to read now, if ``o_read``.
-    o_read : Out(1)
-    i_row : In(size · 16)
-        The row that was read last.
-    o : Out(stream of WeightBeat)
-    o_biases : Out(size · 32)
-    o_bias_write : Out(1)
-    o_outside : Out(1)
-        The next row is not in its memory; it is not asked for.
     """
 
     def __init__(self, config: AcceleratorConfig) -> None:
@@ -88,15 +66,16 @@ class WeightReader(wiring.Component):
         super().__init__(
             {
                 "i_command": In(WeightsCommand()),
-                "i_begin": In(1),
-                **dict.fromkeys(("o_busy", "o_shown"), Out(1)),
-                "o_address": Out(ADDRESS),
+                "i_begin": In(1),  # take the command; only while not o_busy
+                "o_busy": Out(1),
+                "o_shown": Out(1),  # i_row is not taken yet
+                "o_address": Out(ADDRESS),  # row to read now, if o_read
                 "o_read": Out(1),
-                "i_row": In(config.size * BF16.width),
+                "i_row": In(config.size * BF16.width),  # the row that was read last
                 "o": Out(stream.Signature(WeightBeat(BF16, config.size))),
                 "o_biases": Out(config.size * FP32.width),
                 "o_bias_write": Out(1),
-                "o_outside": Out(1),
+                "o_outside": Out(1),  # the next row is not in its memory; it is not asked for
             }
         )
 

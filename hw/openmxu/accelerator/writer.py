@@ -22,28 +22,21 @@ LEVELS = 3
 
 
 class WriterCommand(data.StructLayout):
-    """The part of a command that says what is written.
-
-    Members
-    -------
-    base : 20
-        The first row.
-    levels : 3 of LevelLayout
-    pool : 1
-        Results of the pool; else of the unit.
-    emit : 1
-        There are results.
-    relu, clip : 1
-        Negative words become +0, larger ones than ``high`` become ``high``; not for a pool.
-    high : 16
-    exchange : 1
-        Of result i word i modulo N alone is written.
-    """
+    """The part of a command that says what is written."""
 
     def __init__(self) -> None:
-        flags = dict.fromkeys(("pool", "emit", "relu", "clip", "exchange"), 1)
-        levels = data.ArrayLayout(LevelLayout(), LEVELS)
-        super().__init__({"base": STEP, "levels": levels, **flags, "high": BF16.width})
+        super().__init__(
+            {
+                "base": STEP,  # the first row
+                "levels": data.ArrayLayout(LevelLayout(), LEVELS),
+                "pool": 1,  # results of the pool; else of the unit
+                "emit": 1,  # there are results
+                "relu": 1,  # negative words become +0; not for a pool, nor is clip
+                "clip": 1,  # words above high become high
+                "exchange": 1,  # of result i word i modulo N alone is written
+                "high": BF16.width,
+            }
+        )
 
 
 def _activated(word: Value, command: Any) -> Value:
@@ -59,31 +52,6 @@ class Writer(wiring.Component):
 
     Latency: a row is written two cycles after it is taken. Throughput: a row in a cycle. Back-pressure: results of
     the unit wait only for those of earlier commands.
-
-    Members
-    -------
-    i_command : In(WriterCommand)
-    i_begin : In(1)
-        Take the command; only while ``o_ready``.
-    o_ready : Out(1)
-    i_fed : In(1)
-        The rows of a command have all been asked for.
-    i_unit : In(size · 32)
-    i_pool : In(size · 16)
-    i_unit_valid, i_pool_valid : In(1)
-    o_unit_ready, o_pool_ready : Out(1)
-    i_stop : In(1)
-        Write nothing.
-    o_row : Out(20)
-        Row that is written now, if ``o_write``.
-    o_data : Out(size · 16)
-    o_lanes : Out(size)
-        Words to write.
-    o_write : Out(1)
-    o_done : Out(1)
-        A command is finished.
-    o_outside : Out(1)
-        The next row is not in the scratchpad; it is not written.
     """
 
     def __init__(self, config: AcceleratorConfig) -> None:
@@ -93,16 +61,20 @@ class Writer(wiring.Component):
         super().__init__(
             {
                 "i_command": In(WriterCommand()),
-                **dict.fromkeys(("i_begin", "i_fed", "i_stop"), In(1)),
+                "i_begin": In(1),  # take the command; only while o_ready
+                "i_fed": In(1),  # the rows of a command have all been asked for
+                "i_stop": In(1),  # write nothing
                 "o_ready": Out(1),
                 "i_unit": In(config.size * FP32.width),
                 "i_pool": In(row),
                 **{f"i_{name}_valid": In(1) for name in names},
                 **{f"o_{name}_ready": Out(1) for name in names},
-                "o_row": Out(STEP),
+                "o_row": Out(STEP),  # row that is written now, if o_write
                 "o_data": Out(row),
-                "o_lanes": Out(config.size),
-                **dict.fromkeys(("o_write", "o_done", "o_outside"), Out(1)),
+                "o_lanes": Out(config.size),  # words to write
+                "o_write": Out(1),
+                "o_done": Out(1),  # a command is finished
+                "o_outside": Out(1),  # the next row is not in the scratchpad; it is not written
             }
         )
 

@@ -36,13 +36,7 @@ class Cell:
 
 
 def read_cells(text: str) -> dict[str, Cell]:
-    """The cells of a LEF file's text whose shapes are rectangles.
-
-    Raises
-    ------
-    ValueError
-        A cell has a shape that is no rectangle.
-    """
+    """The cells of a LEF file's text; a :exc:`ValueError` where a shape is no rectangle."""
     cells: dict[str, Cell] = {}
     statements = _statements(text)
     for keyword, *words in statements:

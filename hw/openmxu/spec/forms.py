@@ -19,13 +19,7 @@ def form_of(platform: object) -> str:
 
 
 def check_form(form: str) -> str:
-    """Return ``form`` if it is one of :data:`FORMS`.
-
-    Raises
-    ------
-    ValueError
-        It is not.
-    """
+    """Return ``form``, or raise :exc:`ValueError` if it is not one of :data:`FORMS`."""
     if form not in FORMS:
         raise ValueError(f"form must be one of {', '.join(FORMS)}, not {form!r}")
     return form

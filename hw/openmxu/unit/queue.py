@@ -19,16 +19,6 @@ class Queue(wiring.Component):
     ``i.ready`` depends on registers alone.
 
     Latency: one cycle. Throughput: a beat a cycle. Back-pressure: on both streams, for any time.
-
-    Parameters
-    ----------
-    shape
-        Shape of a beat.
-
-    Members
-    -------
-    i : In(stream of shape)
-    o : Out(stream of shape)
     """
 
     def __init__(self, shape: Any) -> None:

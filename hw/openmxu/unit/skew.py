@@ -33,26 +33,9 @@ def delay_marks(m: Module, marks: Any, cycles: int, *, name: str) -> Any:
 
 
 class Skew(wiring.Component):
-    """A triangle of registers: lane ``n`` comes out ``base + n · step`` cycles later.
+    """A triangle of registers: lane ``n`` of so many comes out ``base + n · step`` cycles later; lane 0 lowest.
 
     Throughput: one value per lane and cycle. Back-pressure: none.
-
-    Parameters
-    ----------
-    width
-        Bits of a lane.
-    lanes
-        Number of lanes.
-    step
-        Cycles from one lane to the next.
-    base
-        Cycles by which lane 0 is delayed.
-
-    Members
-    -------
-    i : In(lanes · width)
-        Lane 0 lowest.
-    o : Out(lanes · width)
     """
 
     def __init__(self, width: int, lanes: int, *, step: int = 1, base: int = 0) -> None:

@@ -55,24 +55,13 @@ class AxiMaster(wiring.Component):
 
     Latency: none. Throughput: a beat a cycle each way; between bursts that are written, a cycle passes. Back-pressure:
     on AR, AW and W; R and B are always taken.
-
-    Members
-    -------
-    i_base : In(20)
-        Bits 31 to 12 of the window's first byte.
-    port : In(BusPort)
-    awid ... rready : AXI4 channels
-
-    Attributes
-    ----------
-    left : Signal
-        Beats of the burst that is written which have not gone.
     """
 
     def __init__(self, config: AcceleratorConfig) -> None:
         self.config = config
+        # i_base: bits 31 to 12 of the window's first byte.
         super().__init__({"i_base": In(BASE), "port": In(BusPort(config)), **axi4(config)})
-        self.left = Signal(range(MOST + 1))
+        self.left = Signal(range(MOST + 1))  # beats of the burst that is written which have not gone
 
     def elaborate(self, platform: object) -> Module:
         """A counter of beats left in the burst that is written, and one of answers that are missing."""

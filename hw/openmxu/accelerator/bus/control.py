@@ -69,44 +69,22 @@ class Control(wiring.Component):
     """The registers, as a memory of words.
 
     Latency: none for reading; a write is done a cycle later.
-
-    Members
-    -------
-    i_read : In(8)
-        Byte address that is read.
-    o_data : Out(32)
-    o_readable : Out(1)
-        There is such a register.
-    i_write : In(1)
-    i_written : In(8)
-        Byte address that is written.
-    i_data : In(32)
-    o_writable : Out(1)
-        The register at ``i_written`` can be written now.
-    o_interrupt : Out(1)
-    o_start, o_halt, o_reset : Out(1)
-    o_program, o_address : Out(32)
-        Words at which a program starts, and that is written.
-    o_word : Out(32)
-    o_write : Out(1)
-        Write ``o_word`` to the memory of commands.
-    o_base : Out(20)
-    o_window : Out(32)
-        In words.
-    i_running, i_ended, i_quiet : In(1)
-    i_tag, i_index : In(16)
-    i_stop : In(Stop)
     """
 
     def __init__(self, config: AcceleratorConfig) -> None:
         self.config = config
         super().__init__(
             {
-                **dict.fromkeys(("i_read", "i_written"), In(8)),
-                **dict.fromkeys(("o_data", "o_word", "o_program", "o_address", "o_window"), Out(_WORD)),
+                **dict.fromkeys(("i_read", "i_written"), In(8)),  # byte addresses
+                **dict.fromkeys(("o_data", "o_word"), Out(_WORD)),  # to the host, and to the memory of commands
+                "o_program": Out(_WORD),  # word at which a program starts
+                "o_address": Out(_WORD),  # word that o_write writes
+                "o_window": Out(_WORD),  # in words
                 "i_data": In(_WORD),
                 **dict.fromkeys(("i_write", "i_running", "i_ended", "i_quiet"), In(1)),
-                **dict.fromkeys(("o_readable", "o_writable", "o_interrupt"), Out(1)),
+                "o_readable": Out(1),  # there is a register at i_read
+                "o_writable": Out(1),  # the register at i_written can be written now
+                "o_interrupt": Out(1),
                 **dict.fromkeys(("o_start", "o_halt", "o_reset", "o_write"), Out(1)),
                 "o_base": Out(BASE),
                 **dict.fromkeys(("i_tag", "i_index"), In(INDEX)),

@@ -36,11 +36,6 @@ class AxiLite(wiring.Component):
     nothing. Address and data of a write may come in any order. No output follows an input within the cycle.
 
     Latency: a cycle. Throughput: a request in two cycles. Back-pressure: on all channels.
-
-    Members
-    -------
-    port : Out(RegisterPort)
-    awaddr ... rready : AXI4-Lite
     """
 
     def __init__(self) -> None:
@@ -99,11 +94,6 @@ class WishboneRegisters(wiring.Component):
     A write without all of its bytes, and any request of an address without a register, is answered with ``err``.
 
     Latency: a cycle. Throughput: a request in two cycles.
-
-    Members
-    -------
-    port : Out(RegisterPort)
-    adr ... bte : Wishbone
     """
 
     def __init__(self) -> None:

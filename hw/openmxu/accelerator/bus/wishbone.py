@@ -23,17 +23,11 @@ class WishboneMaster(wiring.Component):
     """A bus port as a manager of Wishbone. Bursts that are written go before those that are read.
 
     Throughput: a beat a cycle; between bursts, a cycle passes.
-
-    Members
-    -------
-    i_base : In(20)
-        Bits 31 to 12 of the window's first byte.
-    port : In(BusPort)
-    adr ... bte : Wishbone
     """
 
     def __init__(self, config: AcceleratorConfig) -> None:
         self.config = config
+        # i_base: bits 31 to 12 of the window's first byte.
         super().__init__({"i_base": In(BASE), "port": In(BusPort(config)), **wishbone(config.beat, ADDRESS, Out)})
 
     def elaborate(self, platform: object) -> Module:

@@ -30,40 +30,23 @@ class Bursts(wiring.Component):
     A burst is offered when the next beat does not belong to it, when it is full, or with ``i_flush``.
 
     Latency: a cycle. Throughput: a beat a cycle. Back-pressure: no beat is taken while a burst waits.
-
-    Members
-    -------
-    i_address : In(32)
-        Of a beat, in beats.
-    i_valid : In(1)
-        A beat; only with ``o_ready``.
-    i_flush : In(1)
-        Offer the burst that is open.
-    o_ready : Out(1)
-    o_open : Out(1)
-        Beats wait for others.
-    o_joins : Out(1)
-        The beat at ``i_address`` belongs to them.
-    o : Out(stream of Burst)
-
-    Attributes
-    ----------
-    burst, following : Signal
-        The open burst, and the address behind it.
     """
 
     def __init__(self, config: AcceleratorConfig) -> None:
         self._page = PAGE_BITS - ((config.beat // 8).bit_length() - 1)  # bits of a beat's address within 4 kB
         super().__init__(
             {
-                "i_address": In(WORD),
-                **dict.fromkeys(("i_valid", "i_flush"), In(1)),
-                **dict.fromkeys(("o_ready", "o_open", "o_joins"), Out(1)),
+                "i_address": In(WORD),  # of a beat, in beats
+                "i_valid": In(1),  # a beat; only with o_ready
+                "i_flush": In(1),  # offer the burst that is open
+                "o_ready": Out(1),
+                "o_open": Out(1),  # beats wait for others
+                "o_joins": Out(1),  # the beat at i_address belongs to them
                 "o": Out(stream.Signature(Burst())),
             }
         )
-        self.burst = Signal(Burst())
-        self.following = Signal(WORD)
+        self.burst = Signal(Burst())  # the open one
+        self.following = Signal(WORD)  # the address behind it
 
     def elaborate(self, platform: object) -> Module:
         """Extend the open burst, or offer it and open another."""

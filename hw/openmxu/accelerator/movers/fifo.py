@@ -9,14 +9,10 @@ _CHUNK = 32
 
 
 class WideFifo(wiring.Component):
-    """Queues of at most 32 bits side by side, as memories in the simulated netlist have no wider words.
+    """Queues of at most 32 bits side by side, as memories in the simulated netlist have no wider words; the
+    ports are those of :class:`amaranth.lib.fifo.SyncFIFOBuffered`.
 
     Latency: two cycles. Throughput: a word a cycle.
-
-    Members
-    -------
-    w_data, w_en, w_rdy, r_data, r_en, r_rdy
-        As those of :class:`amaranth.lib.fifo.SyncFIFOBuffered`.
     """
 
     def __init__(self, width: int, depth: int) -> None:

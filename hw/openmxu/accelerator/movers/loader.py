@@ -35,22 +35,6 @@ class Loader(wiring.Component):
     """The engine of ``load``.
 
     Throughput: a beat a cycle, if rows are taken. Back-pressure: a row waits for ``i_taken``; beats never wait.
-
-    All members of :func:`~openmxu.accelerator.movers.walk.mover_ports`, and:
-
-    Members
-    -------
-    requests : Out(stream of Burst)
-    i_beat : In(ReadBeat)
-    o_write : Out(1)
-        A row is there.
-    o_into_weights : Out(1)
-    o_row : Out(20)
-    o_data : Out(size · 16)
-    i_taken : In(1)
-        The row is written now.
-    o_error : Out(1)
-        A beat is wrong, or nobody asked for it.
     """
 
     def __init__(self, config: AcceleratorConfig) -> None:
@@ -60,8 +44,9 @@ class Loader(wiring.Component):
                 **mover_ports(config),
                 "requests": Out(stream.Signature(Burst())),
                 "i_beat": In(ReadBeat(config.beat)),
-                "i_taken": In(1),
-                **dict.fromkeys(("o_write", "o_into_weights", "o_error"), Out(1)),
+                "i_taken": In(1),  # the row is written now
+                **dict.fromkeys(("o_write", "o_into_weights"), Out(1)),  # a row is there, for which memory
+                "o_error": Out(1),  # a beat is wrong, or nobody asked for it
                 "o_row": Out(STEP),
                 "o_data": Out(config.size * BF16.width),
             }

@@ -16,30 +16,17 @@ BASE = ADDRESS - PAGE_BITS
 
 
 class BusPort(wiring.Signature):
-    """Bursts and beats of both movers.
-
-    Members
-    -------
-    reads : Out(stream of Burst)
-    read : In(ReadBeat)
-        The beats of these bursts, in order.
-    writes : Out(stream of Burst)
-    written : Out(stream of WrittenBeat)
-        The beats of these bursts, in order, there before their burst.
-    quiet : In(1)
-        All bursts that were taken from ``writes`` are written.
-    error : In(1)
-        One was not.
-    """
+    """Bursts and beats of both movers."""
 
     def __init__(self, config: AcceleratorConfig) -> None:
         super().__init__(
             {
                 "reads": Out(stream.Signature(Burst())),
-                "read": In(ReadBeat(config.beat)),
+                "read": In(ReadBeat(config.beat)),  # the beats of these bursts, in order
                 "writes": Out(stream.Signature(Burst())),
+                # The beats of these bursts, in order, there before their burst.
                 "written": Out(stream.Signature(WrittenBeat(config.beat))),
-                "quiet": In(1),
-                "error": In(1),
+                "quiet": In(1),  # all bursts that were taken from writes are written
+                "error": In(1),  # one was not
             }
         )

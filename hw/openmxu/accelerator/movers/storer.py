@@ -34,22 +34,6 @@ class Storer(wiring.Component):
 
     Throughput: a row of n beats in n + 2 cycles, if it is read at once. Back-pressure: beats wait in a queue of
     :data:`ROOM`.
-
-    All members of :func:`~openmxu.accelerator.movers.walk.mover_ports`, and:
-
-    Members
-    -------
-    i_quiet : In(1)
-        All bursts that were requested are written.
-    o_read : Out(1)
-        Read ``o_row``.
-    o_row : Out(20)
-    i_granted : In(1)
-        It is read now.
-    i_data : In(size · 16)
-        The row, a cycle later.
-    requests : Out(stream of Burst)
-    beats : Out(stream of WrittenBeat)
     """
 
     def __init__(self, config: AcceleratorConfig) -> None:
@@ -57,10 +41,11 @@ class Storer(wiring.Component):
         super().__init__(
             {
                 **mover_ports(config),
-                **dict.fromkeys(("i_quiet", "i_granted"), In(1)),
-                "o_read": Out(1),
+                "i_quiet": In(1),  # all bursts that were requested are written
+                "i_granted": In(1),  # the row is read now
+                "o_read": Out(1),  # read o_row
                 "o_row": Out(STEP),
-                "i_data": In(config.size * BF16.width),
+                "i_data": In(config.size * BF16.width),  # the row, a cycle later
                 "requests": Out(stream.Signature(Burst())),
                 "beats": Out(stream.Signature(WrittenBeat(config.beat))),
             }

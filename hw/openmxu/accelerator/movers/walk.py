@@ -29,29 +29,16 @@ def lanes(config: AcceleratorConfig) -> int:
 
 
 class MoveCommand(data.StructLayout):
-    """A ``load`` or ``store``.
-
-    Members
-    -------
-    rows : 20
-        The first row.
-    valid : bits of size
-        Words of a row that are moved.
-    address : 32
-        The first word in the window of the bus.
-    into_weights : 1
-        Rows are those of the memory of weights.
-    rows_levels, address_levels : 3 of LevelLayout
-        Trips are the same in both.
-    """
+    """A ``load`` or ``store``."""
 
     def __init__(self, config: AcceleratorConfig) -> None:
         super().__init__(
             {
-                "rows": STEP,
-                "valid": range(config.size + 1),
-                "address": WORD,
-                "into_weights": 1,
+                "rows": STEP,  # the first row
+                "valid": range(config.size + 1),  # words of a row that are moved
+                "address": WORD,  # the first word in the window of the bus
+                "into_weights": 1,  # rows are those of the memory of weights
+                # Trips are the same in both.
                 "rows_levels": data.ArrayLayout(LevelLayout(), _LEVELS),
                 "address_levels": data.ArrayLayout(LevelLayout(WORD), _LEVELS),
             }
@@ -59,25 +46,18 @@ class MoveCommand(data.StructLayout):
 
 
 class Place(data.StructLayout):
-    """Where the words of a beat belong.
-
-    Members
-    -------
-    row : bits of the larger memory's rows
-    index : bits of beats in a row
-        Of the beat in its row.
-    shift : bits of lanes
-        Lane of the row's first word, in the first beat.
-    last : 1
-        The last beat of its row.
-    end : 1
-        The last beat of the command.
-    """
+    """Where the words of a beat belong."""
 
     def __init__(self, config: AcceleratorConfig) -> None:
-        index = range(-(-config.size // lanes(config)) + 1)
-        row = range(max(config.rows, config.weights))
-        super().__init__({"row": row, "index": index, "shift": range(lanes(config)), "last": 1, "end": 1})
+        super().__init__(
+            {
+                "row": range(max(config.rows, config.weights)),
+                "index": range(-(-config.size // lanes(config)) + 1),  # of the beat in its row
+                "shift": range(lanes(config)),  # lane of the row's first word, in the first beat
+                "last": 1,  # the last beat of its row
+                "end": 1,  # and of the command
+            }
+        )
 
 
 class MoveBeat(data.StructLayout):
@@ -88,30 +68,17 @@ class MoveBeat(data.StructLayout):
 
 
 def mover_ports(config: AcceleratorConfig) -> dict[str, Any]:
-    """The ports that both movers have.
-
-    Members
-    -------
-    i_command : In(MoveCommand)
-    i_begin : In(1)
-        Take the command; only while not ``o_busy``.
-    i_window : In(32)
-        Words of the window.
-    i_stop : In(1)
-        Ask for nothing more, and write nothing more on chip.
-    o_busy : Out(1)
-    o_done : Out(1)
-        A command is finished: all of its words are written.
-    o_quiet : Out(1)
-        The bus has answered all that was asked.
-    o_absent, o_outside : Out(1)
-        The next row is not in its memory; a word of it is not in the window.
-    """
+    """The ports that both movers have."""
     return {
         "i_command": In(MoveCommand(config)),
-        **dict.fromkeys(("i_begin", "i_stop"), In(1)),
-        "i_window": In(WORD),
-        **dict.fromkeys(("o_busy", "o_done", "o_quiet", "o_absent", "o_outside"), Out(1)),
+        "i_begin": In(1),  # take the command; only while not o_busy
+        "i_stop": In(1),  # ask for nothing more, and write nothing more on chip
+        "i_window": In(WORD),  # words of the window
+        "o_busy": Out(1),
+        "o_done": Out(1),  # a command is finished: all of its words are written
+        "o_quiet": Out(1),  # the bus has answered all that was asked
+        # The next row is not in its memory; a word of it is not in the window.
+        **dict.fromkeys(("o_absent", "o_outside"), Out(1)),
     }
 
 
@@ -120,19 +87,6 @@ class Walk(wiring.Component):
 
     Latency: the first beat is there four cycles after ``i_begin``. Throughput: a beat a cycle. Back-pressure: a beat
     waits for ``o.ready``.
-
-    Members
-    -------
-    i_command : In(MoveCommand)
-    i_begin : In(1)
-        Take the command.
-    o_command : Out(MoveCommand)
-        The one that was taken last.
-    i_window : In(32)
-        Words of the window.
-    o : Out(stream of MoveBeat)
-    o_absent, o_outside : Out(1)
-        The row of the next beat is not in its memory; a word of it is not in the window. It is not offered.
     """
 
     def __init__(self, config: AcceleratorConfig) -> None:
@@ -140,10 +94,11 @@ class Walk(wiring.Component):
         super().__init__(
             {
                 "i_command": In(MoveCommand(config)),
-                "i_begin": In(1),
-                "o_command": Out(MoveCommand(config)),
-                "i_window": In(WORD),
+                "i_begin": In(1),  # take the command
+                "o_command": Out(MoveCommand(config)),  # the one that was taken last
+                "i_window": In(WORD),  # words of the window
                 "o": Out(stream.Signature(MoveBeat(config))),
+                # As of :func:`mover_ports`, of the next beat, which is not offered then.
                 **dict.fromkeys(("o_absent", "o_outside"), Out(1)),
             }
         )

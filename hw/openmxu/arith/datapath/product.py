@@ -68,30 +68,20 @@ def product_width(formats: Formats) -> int:
 
 
 class ExactProduct(data.StructLayout):
-    """The product of two numbers, before any rounding.
-
-    Members
-    -------
-    sign : 1
-    significand : product_width
-        The product of two significands whose top bits are set: its own top bit is set, or else the one below.
-    exponent
-        The weight of the significand's top bit is ``2**(exponent - biases)``, those of both formats; with gradual
-        underflow ``2**(exponent - 1 - biases)``, and signed; of recoded words the sum of their exponents.
-    zero, infinite, nan : 1
-        They override the number; each overrides those named before it.
-    """
+    """The product of two numbers, before any rounding."""
 
     def __init__(self, formats: Formats, subnormals: str, *, recoded: bool = False) -> None:
         width = max((Recoded(fmt) if recoded else fmt).exponent_width for fmt in formats)
         super().__init__(
             {
                 "sign": 1,
+                # The weight of the significand's top bit is 2**(exponent - biases), those of both formats; with gradual
+                # underflow 2**(exponent - 1 - biases), and signed; of recoded words the sum of their exponents.
                 "exponent": width + 1 if subnormals == "flush" or recoded else signed(width + 3),
+                # Of two whose top bits are set: its own top bit is set, or else the one below.
                 "significand": product_width(formats),
-                "zero": 1,
-                "infinite": 1,
-                "nan": 1,
+                # They override the number; each overrides those named before it.
+                **dict.fromkeys(("zero", "infinite", "nan"), 1),
             }
         )
 

@@ -42,21 +42,11 @@ def masked(value: Value, keep: Value) -> Value:
 
 
 class Normalised(NamedTuple):
-    """A normalised value and its shift.
+    """A normalised value and its shift."""
 
-    Members
-    -------
-    value
-        The value, shifted left.
-    shift
-        The distance that these steps shifted; earlier steps are not included.
-    more : 1
-        The rest of the limit is more than the remaining steps can shift.
-    """
-
-    value: Value
-    shift: Value
-    more: Value
+    value: Value  # shifted left
+    shift: Value  # the distance by these steps; earlier steps are not included
+    more: Value  # a bit: the rest of the limit is more than the remaining steps can shift
 
 
 def normalise(

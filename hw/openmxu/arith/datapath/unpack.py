@@ -10,30 +10,18 @@ from openmxu.spec.recoded import Recoded
 
 
 class Unpacked(data.StructLayout):
-    """A bit pattern taken apart.
-
-    Members
-    -------
-    sign : 1
-    exponent : exponent_width
-        Biased. A subnormal number that is not flushed has 1 here, the smallest normal number's exponent.
-    significand : significand_width
-        With the hidden bit on top.
-    zero : 1
-        The number counts as zero. If it is a flushed subnormal number, the significand's lower bits are not 0.
-    infinite, nan : 1
-        If one of them is set, exponent and significand mean nothing.
-    """
+    """A bit pattern taken apart."""
 
     def __init__(self, fmt: FloatFormat, exponent_width: int | None = None) -> None:
         super().__init__(
             {
                 "sign": 1,
+                # Biased. A subnormal number that is not flushed has the smallest normal number's, 1.
                 "exponent": exponent_width or fmt.exponent_width,
-                "significand": fmt.significand_width,
+                "significand": fmt.significand_width,  # with the hidden bit on top
+                # It counts as zero. If it is a flushed subnormal number, the significand's lower bits are not 0.
                 "zero": 1,
-                "infinite": 1,
-                "nan": 1,
+                **dict.fromkeys(("infinite", "nan"), 1),  # if one is set, exponent and significand mean nothing
             }
         )
 

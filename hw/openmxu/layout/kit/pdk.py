@@ -56,13 +56,7 @@ def kit(technology: str) -> Kit:
 
 
 def find_files(roots: Sequence[Path], wanted: Files) -> dict[str, Path]:
-    """The kit's files and folders, by role, of those below folders; ``roots`` may also be files.
-
-    Raises
-    ------
-    ValueError
-        A file is missing, or those of its name differ.
-    """
+    """The kit's files and folders, by role, of those below folders, or of these files themselves."""
     below = [path for root in roots for path in ([root] if root.is_file() else sorted(root.rglob("*")))]
     found = {}
     for role, file in wanted.items():

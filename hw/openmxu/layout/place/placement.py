@@ -61,14 +61,8 @@ def place(
     utilisation: float = 0.7,
     seed: int = 1,
 ) -> Placed:
-    """Place a netlist in a core that is nearly square.
-
-    Cells and buffers take the fraction ``utilisation`` of it; ``seed`` is Coloquinte's.
-
-    Raises
-    ------
-    ValueError
-        The utilisation is outside its domain, or there are more pins than tracks.
+    """Place a netlist in a core that is nearly square, of which cells and buffers take a fraction; the seed is
+    Coloquinte's. A :exc:`ValueError` where there are more pins than tracks.
     """
     check_utilisation(utilisation)
     if find_spec("coloquinte") is None:

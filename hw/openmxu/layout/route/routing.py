@@ -94,27 +94,10 @@ def route(
     blocked: Sequence[tuple[int, Rect]] = (),
     tell: Callable[[str], None] = lambda _: None,
 ) -> dict[str, Route]:
-    """Route a placed design; returns the metal of each net.
+    """Route a placed design; returns the metal of each net. Wires keep the spacing to ``blocked``, metal by its level.
 
-    Parameters
-    ----------
-    placed
-        The design.
-    pads
-        Where vias may stand on its pins, as :func:`core_access` gives it.
-    technology
-        Its grid and rules.
-    blocked
-        Level and rectangle of each piece of metal that wires keep the spacing to, in nm.
-    tell
-        Called with a line about each pass.
-
-    Raises
-    ------
-    RoutingError
-        Nets share nodes after the last pass, or have an end that no wire reaches.
-    ValueError
-        A pin or port does not lie on the grid's nodes.
+    ``tell`` gets a line about each pass. A :exc:`RoutingError` where nets share nodes after the last pass, or have an
+    end that no wire reaches; a :exc:`ValueError` where a pin or port does not lie on the grid's nodes.
     """
     grid = Grid.of(placed, technology)
     ends = _ends(placed, pads, technology)

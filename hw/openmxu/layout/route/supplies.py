@@ -23,11 +23,6 @@ def plan_straps(placed: Placed, pads: Pads, technology: Technology) -> list[Stra
     """The straps of a placed design, at equal distances, at least one of each supply.
 
     A stack takes nodes. It moves to the side where it would take those of a port, or the last ones of a pin.
-
-    Raises
-    ------
-    ValueError
-        The core is too narrow, or there is no place for a stack.
     """
     rules, step = technology.straps, technology.grid["x"]
     count = max(len(rules["supplies"]), round(placed.width / rules["pitch"]))
