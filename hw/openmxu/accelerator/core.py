@@ -155,14 +155,9 @@ class Accelerator(wiring.Component):
         return m
 
     def _connect_host(self, m: Module, fetch: Fetch) -> None:
-        m.d.comb += [
-            fetch.i_start.eq(self.i_start),
-            fetch.i_program.eq(self.i_program),
-            *(
-                getattr(self, f"o_{name}").eq(getattr(fetch, f"o_{name}"))
-                for name in ("running", "ended", "tag", "index", "stop")
-            ),
-        ]
+        m.d.comb += [fetch.i_start.eq(self.i_start), fetch.i_program.eq(self.i_program)]
+        for name in ("running", "ended", "tag", "index", "stop"):
+            m.d.comb += getattr(self, f"o_{name}").eq(getattr(fetch, f"o_{name}"))
 
     def _split_command(self, m: Module, parts: _Parts) -> None:
         """Give each engine its part of the command that begins."""
