@@ -12,10 +12,11 @@ nearest to the middle of its range.
 """
 
 import operator
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import product
 from typing import Any, ClassVar, NamedTuple
 
-from amaranth.hdl import ClockDomain, ClockSignal, Instance, Module, ResetSignal, Signal, Value
+from amaranth.hdl import ClockDomain, ClockSignal, Instance, Module, ResetSignal, Signal
 from amaranth.lib import io, wiring
 from amaranth.lib.cdc import ResetSynchronizer
 from amaranth.lib.wiring import Out
@@ -56,33 +57,18 @@ class Setting(NamedTuple):
 
 
 class Pll(wiring.Component):
-    """A PLL between a pin and a clock.
+    """A PLL between an oscillator's pin and a clock.
 
     The output differs by at most :data:`TOLERANCE` from the wanted frequency. Where the source is the wanted frequency,
-    no PLL is needed.
-
-    Parameters
-    ----------
-    port
-        The oscillator's pin.
-    source, wanted
-        Its frequency, and the clock's, in Hz.
-
-    Members
-    -------
-    o : Out(1)
-        The clock.
-    o_locked : Out(1)
-        The PLL has locked; asynchronous to every clock.
-
-    Raises
-    ------
-    TypeError, ValueError
-        A frequency is no integer, or the family's PLL cannot make it.
+    no PLL is needed. ``o_locked`` is asynchronous to every clock.
     """
 
     title: ClassVar[str]
     """Name of the primitive."""
+    factors: ClassVar[tuple[Sequence[int], int, Sequence[int]]]
+    """What the input may be divided by, the most that the feedback may, and what the output may."""
+    behind: ClassVar[bool] = False
+    """Whether the feedback comes from behind the output's divider."""
 
     def __init__(self, port: Any, source: int, wanted: int) -> None:
         self.port = port
@@ -97,13 +83,7 @@ class Pll(wiring.Component):
 
     @classmethod
     def choose(cls, source: int, wanted: int) -> Setting:
-        """The best setting for an oscillator and a clock.
-
-        Raises
-        ------
-        TypeError, ValueError
-            A frequency is no integer, or the family's PLL cannot make it.
-        """
+        """The best setting for an oscillator and a clock in Hz; an error where the clock is too far from every one."""
         source, wanted = _check_frequency(source, "source"), _check_frequency(wanted, "clock")
         if not cls.sources.holds(source):
             raise ValueError(f"{cls.title} needs an oscillator of {cls.sources}, not of {source / _MEGA:g} MHz")
@@ -124,13 +104,22 @@ class Pll(wiring.Component):
     @classmethod
     def settings(cls, source: int, wanted: int) -> Iterator[Setting]:
         """All settings within the limits that are next to the wanted frequency."""
-        raise NotImplementedError
+        inputs, most, outputs = cls.factors
+        for divide_in, divide_out in product(inputs, outputs):
+            behind = divide_out if cls.behind else 1
+            near = round(wanted * divide_in * (divide_out // behind) / source)
+            for feedback in range(max(near - 1, 1), min(near + 1, most) + 1):
+                yield from cls._legal(source, divide_in, feedback, divide_out, behind=behind)
 
-    def _buffered(self, m: Module) -> Value:
-        """The oscillator behind its pin's buffer."""
+    def elaborate(self, platform: object) -> Module:
+        """The primitive behind its pin's buffer."""
+        m = Module()
         m.submodules.buffer = buffer = io.Buffer("i", self.port)
-        clock: Value = buffer.i
-        return clock
+        m.submodules.pll = self._primitive(buffer.i)
+        return m
+
+    def _primitive(self, oscillator: Any) -> Instance:
+        raise NotImplementedError
 
     @classmethod
     def _legal(
@@ -155,15 +144,7 @@ class Ice40Pll(Pll):
     detectors = Range(10, 133)
     vcos = Range(533, 1066)
     outputs = Range(16, 275)
-
-    @classmethod
-    def settings(cls, source: int, wanted: int) -> Iterator[Setting]:
-        """Input 1 to 16, feedback 1 to 128 from the VCO, output 2 to 64 by powers of two."""
-        for divide_in in range(1, 17):
-            for power in range(1, 7):
-                near = round(wanted * divide_in * 2**power / source)
-                for feedback in range(max(near - 1, 1), min(near + 1, 128) + 1):
-                    yield from cls._legal(source, divide_in, feedback, 1 << power)
+    factors = range(1, 17), 128, (2, 4, 8, 16, 32, 64)
 
     @property
     def filter_range(self) -> int:
@@ -174,13 +155,12 @@ class Ice40Pll(Pll):
     def elaborate(self, platform: object) -> Module:
         """The primitive, which is its pin's buffer, too."""
         m = Module()
-        setting = self.setting
         m.submodules.pll = Instance(
             "SB_PLL40_PAD",
             p_FEEDBACK_PATH="SIMPLE",
-            p_DIVR=setting.divide_in - 1,
-            p_DIVF=setting.feedback - 1,
-            p_DIVQ=setting.divide_out.bit_length() - 1,
+            p_DIVR=self.setting.divide_in - 1,
+            p_DIVF=self.setting.feedback - 1,
+            p_DIVQ=self.setting.divide_out.bit_length() - 1,
             p_FILTER_RANGE=self.filter_range,
             i_PACKAGEPIN=self.port.io,
             i_RESETB=1,
@@ -203,22 +183,11 @@ class Ecp5Pll(Pll):
     detectors = Range(10, 400)
     vcos = Range(400, 800)
     outputs = Range(3.125, 400)
+    factors = range(1, 129), 128, range(1, 129)
 
-    @classmethod
-    def settings(cls, source: int, wanted: int) -> Iterator[Setting]:
-        """Each divider 1 to 128."""
-        for divide_in in range(1, 129):
-            for divide_out in range(1, 129):
-                near = round(wanted * divide_in * divide_out / source)
-                for feedback in range(max(near - 1, 1), min(near + 1, 128) + 1):
-                    yield from cls._legal(source, divide_in, feedback, divide_out)
-
-    def elaborate(self, platform: object) -> Module:
-        """The primitive with its pin's buffer."""
-        m = Module()
-        setting = self.setting
-        compared = Signal()
-        m.submodules.pll = Instance(
+    def _primitive(self, oscillator: Any) -> Instance:
+        setting, compared = self.setting, Signal(name="compared")
+        return Instance(
             "EHXPLLL",
             # Loop filter and charge pump: what Lattice's tools write for any setting.
             a_ICP_CURRENT="12",
@@ -236,7 +205,7 @@ class Ecp5Pll(Pll):
             p_CLKOS_CPHASE=setting.divide_out - 1,
             p_OUTDIVIDER_MUXA="DIVA",
             p_OUTDIVIDER_MUXB="DIVB",
-            i_CLKI=self._buffered(m),
+            i_CLKI=oscillator,
             i_CLKFB=compared,
             i_RST=0,
             i_STDBY=0,
@@ -244,7 +213,6 @@ class Ecp5Pll(Pll):
             o_CLKOS=self.o,
             o_LOCK=self.o_locked,
         )
-        return m
 
 
 class GowinPll(Pll):
@@ -254,39 +222,28 @@ class GowinPll(Pll):
     """
 
     title = "rPLL"
+    behind = True
     outputs = Range(3.90625, 600)
     sources = Range(3, 400)
     detectors = Range(3, 400)
     vcos = Range(500, 1200)
     """Where the two devices differ, the range that both allow."""
+    factors = range(1, 65), 64, (2, 4, 8, *range(16, 129, 16))
 
-    @classmethod
-    def settings(cls, source: int, wanted: int) -> Iterator[Setting]:
-        """Input and feedback 1 to 64; output 2, 4, 8, and multiples of 16 up to 128."""
-        for divide_in in range(1, 65):
-            near = round(wanted * divide_in / source)
-            for feedback in range(max(near - 1, 1), min(near + 1, 64) + 1):
-                for divide_out in (2, 4, 8, *range(16, 129, 16)):
-                    yield from cls._legal(source, divide_in, feedback, divide_out, behind=divide_out)
-
-    def elaborate(self, platform: object) -> Module:
-        """The primitive with its pin's buffer."""
-        m = Module()
-        setting = self.setting
-        m.submodules.pll = Instance(
+    def _primitive(self, oscillator: Any) -> Instance:
+        return Instance(
             "rPLL",
             p_FCLKIN=f"{self.source / _MEGA:g}",
-            p_IDIV_SEL=setting.divide_in - 1,
-            p_FBDIV_SEL=setting.feedback - 1,
-            p_ODIV_SEL=setting.divide_out,
-            i_CLKIN=self._buffered(m),
+            p_IDIV_SEL=self.setting.divide_in - 1,
+            p_FBDIV_SEL=self.setting.feedback - 1,
+            p_ODIV_SEL=self.setting.divide_out,
+            i_CLKIN=oscillator,
             i_CLKFB=0,
             i_RESET=0,
             i_RESET_P=0,
             o_CLKOUT=self.o,
             o_LOCK=self.o_locked,
         )
-        return m
 
 
 class GateMatePll(Pll):
@@ -319,10 +276,8 @@ class GateMatePll(Pll):
                 if divide > 0:
                     yield from cls._legal(source, 1, feedback, 4 * divide, behind=2)
 
-    def elaborate(self, platform: object) -> Module:
-        """The primitive with its pin's buffer."""
-        m = Module()
-        m.submodules.pll = Instance(
+    def _primitive(self, oscillator: Any) -> Instance:
+        return Instance(
             "CC_PLL",
             p_REF_CLK=f"{self.source / _MEGA:.6f}",
             p_OUT_CLK=f"{self.setting.output / _MEGA:.6f}",
@@ -332,14 +287,13 @@ class GateMatePll(Pll):
             # The loop filter's defaults, which nextpnr requires.
             p_CI_FILTER_CONST=2,
             p_CP_FILTER_CONST=4,
-            i_CLK_REF=self._buffered(m),
+            i_CLK_REF=oscillator,
             i_CLK_FEEDBACK=0,
             i_USR_CLK_REF=0,
             i_USR_LOCKED_STDY_RST=0,
             o_CLK0=self.o,
             o_USR_PLL_LOCKED=self.o_locked,
         )
-        return m
 
 
 def add_clock(m: Module, pll: Any) -> None:

@@ -14,8 +14,8 @@ class Family(NamedTuple):
 
     name: str
     """Name of the family."""
-    holds: Callable[[Any], bool]
-    """Whether a platform is for one of its devices."""
+    platform: type[Any]
+    """Class of its platforms."""
     pll: type[Pll]
     """The PLL between oscillator and clock."""
     bitstream: str
@@ -28,10 +28,6 @@ class Family(NamedTuple):
     """Options of nextpnr."""
 
 
-def _is_ecp5(platform: Any) -> bool:
-    return isinstance(platform, LatticePlatform) and platform.family == "ecp5"
-
-
 def _synthesis_ice40(platform: Any) -> str:
     if platform.device.startswith("iCE40UP"):
         return "-dsp -device u"
@@ -39,35 +35,12 @@ def _synthesis_ice40(platform: Any) -> str:
 
 
 FAMILIES = (
-    Family(
-        "iCE40",
-        lambda platform: isinstance(platform, SiliconBluePlatform),
-        Ice40Pll,
-        "bin",
-        _synthesis_ice40,
-        "bitstream",
-    ),
+    Family("iCE40", SiliconBluePlatform, Ice40Pll, "bin", _synthesis_ice40, "bitstream"),
     # Wires are most of the longest paths of large arrays; with the usual weight of 10, their lengths depend on chance.
-    Family(
-        "ECP5", _is_ecp5, Ecp5Pll, "bit", lambda _: "-nowidelut", "netlist", placement="--placer-heap-timingweight 50"
-    ),
+    Family("ECP5", LatticePlatform, Ecp5Pll, "bit", lambda _: "-nowidelut", "netlist", "--placer-heap-timingweight 50"),
     # apycula cannot pack all of Yosys's DSP blocks. Wide multiplexers take more LUTs than they save.
-    Family(
-        "Gowin",
-        lambda platform: isinstance(platform, GowinPlatform),
-        GowinPll,
-        "fs",
-        lambda _: "-nodsp -nowidelut",
-        "netlist",
-    ),
-    Family(
-        "GateMate",
-        lambda platform: isinstance(platform, GateMatePlatform),
-        GateMatePll,
-        "bit",
-        lambda _: "-luttree -nomx8",
-        "netlist",
-    ),
+    Family("Gowin", GowinPlatform, GowinPll, "fs", lambda _: "-nodsp -nowidelut", "netlist"),
+    Family("GateMate", GateMatePlatform, GateMatePll, "bit", lambda _: "-luttree -nomx8", "netlist"),
 )
 """All families that bitstreams are built for."""
 
@@ -75,7 +48,8 @@ FAMILIES = (
 def family_of(platform: Any) -> Family:
     """The family of a platform's device."""
     for family in FAMILIES:
-        if family.holds(platform):
+        # Other families of Lattice have the same class.
+        if isinstance(platform, family.platform) and (family.name != "ECP5" or platform.family == "ecp5"):
             return family
     names = ", ".join(family.name for family in FAMILIES)
     raise ValueError(f"platform must be for one of {names}, not {type(platform).__name__}")
