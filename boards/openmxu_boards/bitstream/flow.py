@@ -12,11 +12,10 @@ import json
 import re
 import shutil
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from openmxu.export.provenance import provenance
 from openmxu.export.verilog import to_rtlil
@@ -130,18 +129,22 @@ def build(
     }
     with folder(output), reserve(*(output / key for key in written)) as outputs, process.workspace() as work:
         seconds, runs = _run(plan, target, work, seeds, tell)
-        seed = max(runs, key=lambda key: _speed(runs[key]))
-        report = _report(target, plan, output / bitstream, work / str(seed), seconds, runs)
-        _pack(plan, work / str(seed), seconds, tell)
-        digested = {key: written[key] for key in (bitstream, ROUTED) if key in written}
-        digests = _digests(work / str(seed), digested)
-        report = replace(report, digests=digests, origin=_origin())
-        (work / str(seed) / SUMMARY).write_text(report.to_json())
-        drawing = read_placement((work / str(seed) / plan.routed).read_bytes()).to_svg(f"{target.name}: {name}")
-        (work / str(seed) / PLACEMENT).write_text(drawing)
+        fastest = work / str(max(runs, key=lambda seed: _speed(runs[seed])))
+        report = _report(target, plan, output / bitstream, fastest, seconds, runs)
+        for command in plan.packing:
+            _timed(command, fastest, seconds, tell)
+        digests = {
+            key: hashlib.sha256((fastest / written[key]).read_bytes()).hexdigest()
+            for key in sorted({bitstream, ROUTED} & set(written))
+        }
+        origin = {"date": datetime.now(UTC).date().isoformat(), "machine": machine_name(), "tools": provenance()}
+        report = replace(report, digests=digests, origin=origin)
+        (fastest / SUMMARY).write_text(report.to_json())
+        drawing = read_placement((fastest / plan.routed).read_bytes()).to_svg(f"{target.name}: {name}")
+        (fastest / PLACEMENT).write_text(drawing)
         # The summary comes last: where it exists, all files do.
         for key, source in written.items():
-            outputs.write_bytes(output / key, (work / str(seed) / source).read_bytes())
+            outputs.write_bytes(output / key, (fastest / source).read_bytes())
     return report
 
 
@@ -171,28 +174,11 @@ def _run(
     return seconds, runs
 
 
-def _pack(plan: _Plan, work: Path, seconds: dict[str, float], tell: Callable[[str], None]) -> None:
-    for command in plan.packing:
-        _timed(command, work, seconds, tell)
-
-
 def _timed(command: Sequence[str], work: Path, seconds: dict[str, float], tell: Callable[[str], None]) -> None:
     """Run a tool, and keep the time of its longest run."""
     start = time.monotonic()
     yowasp.run(command[0], command[1:], work, tell)
     seconds[command[0]] = max(seconds.get(command[0], 0.0), time.monotonic() - start)
-
-
-def _digests(folder: Path, sources: Mapping[str, str]) -> dict[str, str]:
-    """SHA-256 of files by their final names."""
-    return {
-        name: hashlib.sha256((folder / source).read_bytes()).hexdigest() for name, source in sorted(sources.items())
-    }
-
-
-def _origin() -> dict[str, Any]:
-    """Date, machine and tools of a build."""
-    return {"date": datetime.now(UTC).date().isoformat(), "machine": machine_name(), "tools": provenance()}
 
 
 def _speed(clocks: Sequence[Clock]) -> float:
@@ -227,8 +213,7 @@ def _report(
     )
     if not report.met:
         slow = [clock for clock in report.clocks if not clock.met]
-        share = min(clock.fmax / clock.constraint for clock in slow)
-        would = board.slower(board.new_platform(), plan.frequency * share)
+        would = board.slower(board.new_platform(), plan.frequency * _speed(slow))
         advice = "its PLL makes none that would be met" if would is None else f"--clock {would:g} would be met"
         limit = f"; {report.path}" if report.path is not None else ""
         raise RuntimeError(f"no bitstream for {board.name}: {'; '.join(map(str, slow))}; {advice}{limit}")
@@ -239,7 +224,8 @@ def _plan(board: Board, design: Design = selftest, name: str = "selftest") -> _P
     """The files that the tools read, and their commands."""
     platform = board.new_platform()
     frequency = board.clock(platform)
-    overrides = _overrides(board, platform)
+    family = family_of(platform)
+    overrides = {"synth_opts": family.synthesis(platform), "nextpnr_opts": family.placement} | dict(board.overrides)
     component = design(board.config, frequency)
     text = to_rtlil(component, name=_DESIGN, form=FPGA)
     check_uart(component, board)  # before the platform's files are made
@@ -262,9 +248,3 @@ def _plan(board: Board, design: Design = selftest, name: str = "selftest") -> _P
         placement += ["--write", ROUTED]
     tools.check([command[0] for command in commands if command[0] not in _AFTERWARDS])
     return _Plan(dict(plan.files), synthesis, placement, packing, frequency)
-
-
-def _overrides(board: Board, platform: Any) -> dict[str, str]:
-    """Options of the tools: the family's, overridden by the board's."""
-    family = family_of(platform)
-    return {"synth_opts": family.synthesis(platform), "nextpnr_opts": family.placement} | dict(board.overrides)

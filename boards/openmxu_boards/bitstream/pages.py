@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +56,7 @@ def _throughput(build: Mapping[str, Any], tell: Callable[[str], None]) -> dict[s
         tell(f"{build['board']}: not measured, as its unit is not one that openmxu board build makes")
         return None
     tell(f"{build['board']}: multiplying at the simulated pins")
-    return measure(board, tell=tell).as_dict()
+    return asdict(measure(board, tell=tell))
 
 
 def _board(build: Mapping[str, Any]) -> Board | None:

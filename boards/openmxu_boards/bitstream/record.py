@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from openmxu_boards.bitstream.placement import described
@@ -35,7 +36,7 @@ def entry(report: str, throughput: Throughput | None = None) -> dict[str, Any]:
         to_markdown([build | {"throughput": None}])
     except (KeyError, TypeError, ValueError) as error:
         raise ValueError(f"it is no report that this version of openmxu board build leaves: {error!r}") from None
-    return build | {"throughput": throughput and throughput.as_dict()}
+    return build | {"throughput": throughput and asdict(throughput)}
 
 
 def drawing_name(build: Mapping[str, Any]) -> str:

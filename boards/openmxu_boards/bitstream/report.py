@@ -114,30 +114,25 @@ class BuildReport:
 
     def to_json(self) -> str:
         """The report for programs; the bitstream's name is relative to the report."""
-        return (
-            json.dumps(
-                {
-                    "board": self.board.name,
-                    "device": self.board.device,
-                    "design": self.design,
-                    "unit": unit_of(self.board),
-                    "frequency": self.frequency,
-                    "bitstream": self.bitstream.name,
-                    "timing_met": self.met,
-                    "clocks": [asdict(clock) for clock in self.clocks],
-                    "utilisation": [asdict(usage) for usage in self.utilisation],
-                    "path": self.path and asdict(self.path),
-                    "versions": dict(self.versions),
-                    "seed": self.seed,
-                    "megahertz": {str(seed): clock for seed, clock in self.runs.items()},
-                    "seconds": {name: round(seconds, 1) for name, seconds in self.seconds.items()},
-                    "sha256": dict(self.digests),
-                    **self.origin,
-                },
-                indent=2,
-            )
-            + "\n"
-        )
+        report = {
+            "board": self.board.name,
+            "device": self.board.device,
+            "design": self.design,
+            "unit": unit_of(self.board),
+            "frequency": self.frequency,
+            "bitstream": self.bitstream.name,
+            "timing_met": self.met,
+            "clocks": [asdict(clock) for clock in self.clocks],
+            "utilisation": [asdict(usage) for usage in self.utilisation],
+            "path": self.path and asdict(self.path),
+            "versions": dict(self.versions),
+            "seed": self.seed,
+            "megahertz": {str(seed): clock for seed, clock in self.runs.items()},
+            "seconds": {name: round(seconds, 1) for name, seconds in self.seconds.items()},
+            "sha256": dict(self.digests),
+            **self.origin,
+        }
+        return json.dumps(report, indent=2) + "\n"
 
     def __str__(self) -> str:
         lines = [self.board.summary, *map(str, self.clocks)]

@@ -1,6 +1,7 @@
 """The top level of a design on a board: clock and reset, lights, and a UART if the design has one."""
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 from amaranth.hdl import ClockSignal, Const, Elaboratable, Instance, Module, ResetSignal, Value
@@ -59,17 +60,24 @@ class Top(Elaboratable):
         if (pll := self.board.pll(platform)) is not None:
             add_clock(m, pll)
         m.submodules.design = self.design
-        ports = _Ports(platform)
+
+        @cache
+        def request(name: str, number: int) -> Any:
+            return platform.request(name, number, dir="-")
+
+        def find(name: str, number: int, part: str | None = None) -> Any:
+            return request(name, number) if part is None else getattr(request(name, number), part)
+
         lights = _lights(self.design, set(self.board.leds))
         for name, place in self.board.leds.items():
-            m.submodules[f"led_{name}"] = led = io.Buffer("o", ports.find(*place))
+            m.submodules[f"led_{name}"] = led = io.Buffer("o", find(*place))
             m.d.comb += led.o.eq(lights[name])
         if self.board.uart is not None:
             if hasattr(self.design, "rx"):
-                m.submodules.rx = rx = io.Buffer("i", ports.find(*self.board.uart, "rx"))
+                m.submodules.rx = rx = io.Buffer("i", find(*self.board.uart, "rx"))
                 m.d.comb += self.design.rx.eq(rx.i)
             if hasattr(self.design, "tx"):
-                m.submodules.tx = tx = io.Buffer("o", ports.find(*self.board.uart, "tx"))
+                m.submodules.tx = tx = io.Buffer("o", find(*self.board.uart, "tx"))
                 m.d.comb += tx.o.eq(self.design.tx)
         return m
 
@@ -88,33 +96,8 @@ def _lights(design: Any, names: set[str]) -> dict[str, Value]:
     return {"pass": passed, "fail": failed, "heartbeat": beat}
 
 
-class _Ports:
-    """The ports of a platform's resources, each requested once."""
-
-    def __init__(self, platform: Any) -> None:
-        self._platform = platform
-        self._found: dict[tuple[str, int], Any] = {}
-
-    def find(self, name: str, number: int, part: str | None = None) -> Any:
-        """The port of a resource, or of a part of one."""
-        if (name, number) not in self._found:
-            self._found[name, number] = self._platform.request(name, number, dir="-")
-        port = self._found[name, number]
-        return port if part is None else getattr(port, part)
-
-
 class Emitted(wiring.Component):
-    """An instance of a design's module, in place of the design itself.
-
-    Parameters
-    ----------
-    design
-        The component.
-    module
-        Name of the module.
-    clocked
-        Whether the module has a clock, and with it a reset.
-    """
+    """An instance of a design's module, in place of the design itself: with clock and reset if it is ``clocked``."""
 
     def __init__(self, design: Any, module: str, *, clocked: bool = True) -> None:
         self._module = module

@@ -1,8 +1,7 @@
 """Speed of a board that multiplies a host's matrices, and its limits, measured at its simulated pins."""
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
-from typing import Any
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -57,10 +56,6 @@ class Throughput:
         """Fraction of the time in which the array is fed."""
         return self.busy / self.cycles
 
-    def as_dict(self) -> dict[str, Any]:
-        """The fields as plain data."""
-        return asdict(self)
-
 
 def measure(board: Board, side: int = SIDE, *, tell: Callable[[str], None] = lambda _: None) -> Throughput:
     """Multiply two random matrices on a simulated board.
@@ -74,15 +69,13 @@ def measure(board: Board, side: int = SIDE, *, tell: Callable[[str], None] = lam
     start, sent, received = link.cycles, link.sent, link.received
     inputs = stimulus(config, a, np.ascontiguousarray(b.T))
     host.run(inputs)
-    busy = sum(len(tile.activations) for tile in inputs.tiles)
-    throughput = Throughput(
+    host.close()
+    return Throughput(
         side=side,
         clock=board.frequency,
         baud=board.baud,
         cycles=link.cycles - start,
         sent=link.sent - sent,
         received=link.received - received,
-        busy=busy,
+        busy=sum(len(tile.activations) for tile in inputs.tiles),
     )
-    host.close()
-    return throughput
