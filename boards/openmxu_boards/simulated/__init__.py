@@ -56,5 +56,4 @@ def simulated_link(
 ) -> PinLink:
     """A link to a simulated system; for parameters see :func:`new_pins` and :class:`PinLink`."""
     identity = system.soc.identity
-    pins = new_pins(system, tell)
-    return PinLink(pins, clock=identity.clock, baud=identity.baud, disturbance=disturbance)
+    return PinLink(new_pins(system, tell), clock=identity.clock, baud=identity.baud, disturbance=disturbance)

@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from openmxu_boards.simulated.pin_link import Disturbance
 from openmxu_boards.simulated.pins import Levels, levels_of
 
 _MOST_BYTES = 40
@@ -90,14 +91,8 @@ FAULTS: dict[str, Callable[[bytes, float, np.random.Generator], Levels]] = {
 board's answer."""
 
 
-class Faults:
-    """A :class:`~openmxu_boards.simulated.pin_link.Disturbance` that damages a fraction of the requests and answers.
-
-    Attributes
-    ----------
-    counts
-        Number of faults of each kind.
-    """
+class Faults(Disturbance):
+    """A cable that damages a fraction of the requests and answers, and counts faults by kind."""
 
     def __init__(self, seed: int, share: float = 0.2) -> None:
         self._generator = np.random.default_rng(seed)

@@ -1,7 +1,5 @@
 """A link to a design at its pins, in the design's own time."""
 
-from typing import Protocol
-
 import numpy as np
 
 from openmxu_boards.simulated.pins import Levels, Pins, Reader, levels_of
@@ -10,25 +8,15 @@ _CHUNK = 2048
 """Cycles that are simulated at a time."""
 
 
-class Disturbance(Protocol):
-    """A change of the levels between host and board."""
+class Disturbance:
+    """The levels between host and board; subclasses change them, as a cable with faults does."""
 
     def sent(self, data: bytes, divisor: float) -> Levels:
         """The levels that arrive at the board when the host sends bytes."""
-        ...
-
-    def answered(self, levels: Levels) -> Levels:
-        """The levels that arrive at the host."""
-        ...
-
-
-class _Nothing:
-    """A cable without faults."""
-
-    def sent(self, data: bytes, divisor: float) -> Levels:
         return levels_of(data, divisor)
 
     def answered(self, levels: Levels) -> Levels:
+        """The levels that arrive at the host."""
         return levels
 
 
@@ -42,7 +30,7 @@ class PinLink:
         self.name, self.baud = "the simulated pins", baud
         self.pins, self._clock = pins, clock
         self._divisor = clock / baud
-        self._disturbance = disturbance or _Nothing()
+        self._disturbance = disturbance or Disturbance()
         self._queue: Levels = np.empty(0, dtype=np.uint8)
         self._reader = Reader(self._divisor)
         self.cycles = self.sent = self.received = 0
@@ -77,4 +65,3 @@ class PinLink:
 
     def close(self) -> None:
         """See :class:`~openmxu_boards.host.link.Link`."""
-        self.pins.close()

@@ -16,10 +16,6 @@ class Pins(Protocol):
         """Clock the design once for each level of rx; returns the levels of tx in these cycles."""
         ...
 
-    def close(self) -> None:
-        """Free the design's resources."""
-        ...
-
 
 class CircuitPins:
     """Two pins of a simulated circuit."""
@@ -32,9 +28,6 @@ class CircuitPins:
     def play(self, rx: Levels) -> Levels:
         """See :class:`Pins`."""
         return self._simulation.play(self._rx, rx ^ self._inverted[0], self._tx) ^ self._inverted[1]
-
-    def close(self) -> None:
-        """See :class:`Pins`; the simulation ends with its last user."""
 
 
 class AmaranthPins:
@@ -61,9 +54,6 @@ class AmaranthPins:
         while len(self._taken) < len(rx):
             self._simulator.advance()
         return np.array(self._taken[: len(rx)], dtype=np.uint8)
-
-    def close(self) -> None:
-        """See :class:`Pins`."""
 
 
 def levels_of(data: bytes, divisor: float) -> Levels:

@@ -27,7 +27,7 @@ from openmxu_boards.protocol import Command, request
 from openmxu_boards.simulated import Terminal, new_program, simulated_link
 from openmxu_boards.simulated.campaign import campaign
 from openmxu_boards.simulated.faults import FAULTS
-from openmxu_boards.simulated.pin_link import PinLink, _Nothing
+from openmxu_boards.simulated.pin_link import Disturbance, PinLink
 from openmxu_boards.simulated.pins import AmaranthPins, CircuitPins, Levels, levels_of
 from openmxu_boards.simulated.throughput import measure
 from openmxu_boards.simulated.verilated import Program
@@ -128,7 +128,7 @@ def test_without_crc_faults_make_wrong_numbers(monkeypatch: pytest.MonkeyPatch) 
         assert not check(host, 40, seed=2).right
 
 
-class Change(_Nothing):
+class Change(Disturbance):
     """Another byte among the beats of each load, the first time that it is sent."""
 
     def __init__(self) -> None:
