@@ -49,10 +49,9 @@ class Chip:
     @cached_property
     def tiles(self) -> Mapping[Place, str]:
         """The kind of each tile."""
-        tiles = {}
-        for line in self._lines(r"\.(\w+)_tile (\d+) (\d+)"):
-            tiles[int(line[2]), int(line[3])] = line[1]
-        return tiles
+        blocks = [block for block in self.blocks if "_tile " in block[:16]]
+        found = [line for block in blocks for line in re.findall(r"\.(\w+)_tile (\d+) (\d+)", block)]
+        return {(int(x), int(y)): kind for kind, x, y in found}
 
     @cached_property
     def functions(self) -> Mapping[str, Mapping[str, Bits]]:
@@ -125,11 +124,6 @@ class Chip:
 
     def _blocks(self, kind: str) -> list[str]:
         return [block for block in self.blocks if re.match(rf"\{kind}\s", block)]
-
-    def _lines(self, pattern: str) -> Iterator[re.Match[str]]:
-        for block in self.blocks:
-            if "_tile " in block[:16]:
-                yield from re.finditer(pattern, block)
 
     def _table(self, kind: str) -> list[tuple[int, ...]]:
         return [tuple(map(int, row.split())) for block in self._blocks(kind) for row in block.splitlines()[1:]]

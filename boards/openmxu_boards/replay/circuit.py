@@ -91,25 +91,12 @@ class Circuit:
 def _instance(cell: Cell) -> str:
     parameters = ", ".join(f".{name}({value})" for name, value in cell.parameters.items())
     ports = [f".{port}({_joined(wires)})" for port, wires in cell.inputs.items()]
-    ports += [f".{port}({_listened(cell.name, port, wires)})" for port, wires in cell.outputs.items()]
-    dummies = "".join(
-        f"wire {_dummy(cell.name, port, number)};\n"
-        for port, wires in cell.outputs.items()
-        if any(wires)
-        for number, wire in enumerate(wires)
-        if wire is None
-    )
+    dummies = ""
+    for port, wires in cell.outputs.items():
+        names = tuple(wire or f"{cell.name}_{port}_{number}" for number, wire in enumerate(wires))
+        ports.append(f".{port}({_joined(names) if any(wires) else ''})")
+        dummies += "".join(f"wire {name};\n" for name in names if any(wires) and name not in wires)
     return f"{dummies}{cell.model} {f'#({parameters}) ' if parameters else ''}{cell.name} ({', '.join(ports)});"
-
-
-def _listened(cell: str, port: str, wires: tuple[str | None, ...]) -> str:
-    if not any(wires):
-        return ""
-    return _joined(tuple(wire or _dummy(cell, port, number) for number, wire in enumerate(wires)))
-
-
-def _dummy(cell: str, port: str, number: int) -> str:
-    return f"{cell}_{port}_{number}"
 
 
 def _joined(wires: tuple[str, ...]) -> str:

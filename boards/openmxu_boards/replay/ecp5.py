@@ -144,7 +144,9 @@ class _Reader(Reader):
             write = part.parameter(f"WRITEMODE_{side}", "NORMAL")
             parameters[f"OLD_{side}"] = str(int(write == "READBEFOREWRITE"))
             parameters[f"THROUGH_{side}"] = str(int(write == "WRITETHROUGH"))
-        self._add("ecp5_dp16kd", outputs, inputs, **parameters, CONTENT=_content(part))
+        # 2048 bytes of nine bits; the netlist has words of two in places of twenty bits, sixteen to a parameter.
+        content = f"18432'h{part.content('INITVAL', 64, 16, (20, 18, 18)):x}"
+        self._add("ecp5_dp16kd", outputs, inputs, **parameters, CONTENT=content)
 
     def _multiplier(self, part: _Part) -> None:
         registers = ("INPUTA", "INPUTB", "PIPELINE", "OUTPUT")
@@ -178,13 +180,3 @@ def _lutram_content(truth: str) -> str:
         sum((address >> bit & 1) << "ABCD".index(_DPRAM_ADDRESS[bit]) for bit in range(4)) for address in range(16)
     ]
     return "16'b" + "".join(truth[15 - index] for index in reversed(places))
-
-
-def _content(part: _Part) -> str:
-    """2048 bytes of nine bits; the netlist has words of two in places of twenty bits, sixteen to a parameter."""
-    content = 0
-    for row in range(64):
-        bits = part.number(f"INITVAL_{row:02X}", 0)
-        for index in range(16):
-            content |= (bits >> 20 * index & 0x3FFFF) << 18 * (16 * row + index)
-    return f"18432'h{content:x}"

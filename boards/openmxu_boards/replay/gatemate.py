@@ -137,9 +137,6 @@ class _Reader(Reader):
         made = [port for port in ("CLK0", "CLK90", "CLK180", "CLK270") if port in part.nets]
         self._multiply(part, made, ("USR_PLL_LOCKED", "USR_PLL_LOCKED_STDY"))
 
-    def _started(self, part: Part) -> None:
-        self._set(part, "USR_RSTN", ONE)
-
     # Cells that pass wires on
 
     def _bridge(self, part: Part) -> None:
@@ -333,7 +330,8 @@ class _Reader(Reader):
         parameters = {f"WIDTH_{port.upper()}": str(widths[port]) for port in "ab"}
         for port in "ab":
             parameters[f"THROUGH_{port.upper()}"] = part.parameter(f"RAM_cfg_{port}{half}_writemode", "0")
-        content = f"40960'h{_content(part, half, halved=halved):x}"
+        # 512 rows of 80 bits, four to a parameter; the lower 40 are the first half's.
+        content = f"40960'h{part.content('INIT', 128, 4, (80, 40 if halved else 80, 80), 40 * half):x}"
         self._add("gatemate_ram", outputs, inputs, **parameters, HALF=str(int(halved)), CONTENT=content)
 
     def _bus(self, part: Part, port: str, half: int, *, halved: bool) -> tuple[str, ...]:
@@ -369,7 +367,7 @@ class _Reader(Reader):
         "CLKIN": (_clock_input, None),
         "GLBOUT": (_clock_output, None),
         "PLL": (_pll, None),
-        "USR_RSTN": (_started, None),
+        "USR_RSTN": (lambda self, part: self._set(part, "USR_RSTN", ONE), None),
         "CPE_BRIDGE": (_bridge, None),
         "CPE_CPLINES": (_lines, None),
         **dict.fromkeys(("CPE_RAMI", "CPE_RAMO", "CPE_RAMIO"), (_memory_wires, None)),
@@ -386,16 +384,3 @@ class _Reader(Reader):
 
 def _sense(wire: str, high: bool) -> str:
     return wire if high else inverse(wire)
-
-
-def _content(part: Part, half: int, *, halved: bool) -> int:
-    """512 rows of 80 bits, four to a parameter; the lower 40 are the first half's."""
-    content = 0
-    for number in range(128):
-        bits = part.number(f"INIT_{number:02X}", 0)
-        for index in range(4):
-            row = bits >> 80 * index & (1 << 80) - 1
-            if halved:
-                row = row >> 40 * half & (1 << 40) - 1
-            content |= row << 80 * (4 * number + index)
-    return content

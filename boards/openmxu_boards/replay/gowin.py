@@ -79,15 +79,6 @@ class _Reader(Reader):
 
     # Cells that pass wires on, or constants
 
-    def _ground(self, part: Part) -> None:
-        self._set(part, "G", ZERO)
-
-    def _supply(self, part: Part) -> None:
-        self._set(part, "V", ONE)
-
-    def _buffer(self, part: Part) -> None:
-        self._pass(part, "I", "O")
-
     def _global_set_reset(self, part: Part) -> None:
         if part.wire("GSRI") != ONE:
             raise part.no_model("is used")
@@ -265,13 +256,16 @@ class _Reader(Reader):
             if mode not in (0, 1, 2):
                 raise part.no_model(f"has a write mode of {mode}")
         parameters = {"WIDTH_A": str(widths[0]), "WIDTH_B": str(widths[1])}
-        parameters |= {"WRITE_A": str(writes[0]), "WRITE_B": str(writes[1]), "CONTENT": _content(part)}
+        # 2048 bytes of nine bits, 32 to a parameter; bytes of eight lack the highest.
+        size = 9 if _has_nine(part) else 8
+        content = f"18432'h{part.content('INIT_RAM', 64, 32, (size, size, 9)):x}"
+        parameters |= {"WRITE_A": str(writes[0]), "WRITE_B": str(writes[1]), "CONTENT": content}
         self._add("gowin_bsram", {"doa": [None] * 36, "dob": [None] * 36} | dict(outputs), inputs, **parameters)
 
     rules: ClassVar = {
-        "GOWIN_GND": (_ground, None),
-        "GOWIN_VCC": (_supply, None),
-        "BUFG": (_buffer, None),
+        "GOWIN_GND": (lambda self, part: self._set(part, "G", ZERO), None),
+        "GOWIN_VCC": (lambda self, part: self._set(part, "V", ONE), None),
+        "BUFG": (lambda self, part: self._pass(part, "I", "O"), None),
         "GSR": (None, _global_set_reset),
         "rPLL": (_pll, _pll_resets),
         # Blockers keep places free.
@@ -290,17 +284,6 @@ class _Reader(Reader):
         "DP": (None, _dual_port),
         "SP": (None, _single_port),
     }
-
-
-def _content(part: Part) -> str:
-    """2048 bytes of nine bits, 32 to a parameter; bytes of eight lack the highest."""
-    size = 9 if _has_nine(part) else 8
-    content = 0
-    for row in range(64):
-        bits = part.number(f"INIT_RAM_{row:02X}", 0)
-        for index in range(32):
-            content |= (bits >> size * index & (1 << size) - 1) << 9 * (32 * row + index)
-    return f"18432'h{content:x}"
 
 
 def _has_nine(part: Part) -> bool:

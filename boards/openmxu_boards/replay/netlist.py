@@ -104,6 +104,19 @@ class Part:
             raise self.no_model(f"has {name}={self.parameter(name, '')}")
         return self.number(name, 0)
 
+    def content(self, name: str, rows: int, words: int, bits: tuple[int, int, int], first: int = 0) -> int:
+        """A memory's content, of so many parameters and words of each.
+
+        Bits of a word there, those of it that count, from ``first`` on, and bits of a word in the content.
+        """
+        size, kept, place = bits
+        content = 0
+        for row in range(rows):
+            given = self.number(f"{name}_{row:02X}", 0) >> first
+            for index in range(words):
+                content |= (given >> size * index & (1 << kept) - 1) << place * (words * row + index)
+        return content
+
 
 class Reader:
     """From parts to a circuit."""
