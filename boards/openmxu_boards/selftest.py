@@ -77,22 +77,10 @@ def program(config: MxuConfig, *, seed: int = 0) -> Program:
 def _specials(fmt: str) -> Bits:
     """Special values, to be multiplied each with each."""
     layout = golden.find_format(fmt)
-    lowest_normal = 1 << layout.fraction_width
-    largest = layout.overflow - 1
-    one = layout.bias << layout.fraction_width
-    return np.array(
-        [
-            layout.sign_bit,
-            layout.overflow,
-            layout.sign_bit | layout.overflow,
-            layout.canonical_nan,
-            layout.sign_bit | 1,
-            lowest_normal,
-            layout.sign_bit | largest,
-            one,
-        ],
-        dtype=np.uint32,
-    )
+    sign, infinity, one = layout.sign_bit, layout.overflow, layout.bias << layout.fraction_width
+    values = [sign, infinity, sign | infinity, layout.canonical_nan]  # -0 first
+    values += [sign | 1, 1 << layout.fraction_width, sign | (infinity - 1), one]  # the smallest, the largest, and 1
+    return np.array(values, dtype=np.uint32)
 
 
 def _negative_underflow(fmt: str, columns: int) -> tuple[Bits, Bits]:
@@ -104,22 +92,27 @@ def _negative_underflow(fmt: str, columns: int) -> tuple[Bits, Bits]:
     return a.astype(np.uint32), np.full((2, columns), one, dtype=np.uint32)
 
 
+def expected(config: MxuConfig, a: Bits, b: Bits, fmt: str) -> Bits:
+    """The product of matrices of a format, by the golden model of a unit."""
+    product = golden.matmul(
+        golden.from_bits(a, fmt),
+        golden.from_bits(b, fmt),
+        rows=config.rows,
+        subnormals=config.subnormals,
+        terms=config.terms,
+        operand=config.operand.name,
+        result=config.result.name,
+    )
+    return golden.to_bits(product)
+
+
 def _play(config: MxuConfig, a: Bits, b: Bits) -> Program:
     """The beats and the expected results of one product."""
     beats = stimulus(config, a, b)
     # Surplus columns of the unit are part of its results, too: their weights are -0.
     surplus = -b.shape[1] % config.columns
     b = np.pad(b, ((0, 0), (0, surplus)), constant_values=1 << (config.source.width - 1))
-    sums = golden.to_bits(
-        golden.matmul(
-            golden.from_bits(a, config.source.name),
-            golden.from_bits(b, config.source.name),
-            rows=config.rows,
-            subnormals=config.subnormals,
-            terms=config.terms,
-            operand=config.operand.name,
-        )
-    )
+    sums = expected(config, a, b, config.source.name)
     results = []
     for left in range(0, b.shape[1], config.columns):
         for top in range(0, len(a), config.depth):
@@ -133,36 +126,17 @@ def _play(config: MxuConfig, a: Bits, b: Bits) -> Program:
 
 
 class RomSource(wiring.Component):
-    """A stream that repeats the beats of a read-only memory for ever.
+    """A stream that repeats the beats of a read-only memory for ever; ``o_final`` marks the last one.
 
     ::
 
         address ─▶ memory ─▶ its output register ─▶ register ─▶ o
 
-    A block memory takes half of a fast clock's period from clock edge to output; so another register follows.
+    A block memory takes half of a fast clock's period from clock edge to output; so another register follows. From the
+    cycle after ``i_wait`` on, no new beat is offered.
 
     Latency: two cycles from reset to the first beat. Throughput: one beat per cycle. Back-pressure:
     ``o.ready`` may stay low for any time; a beat that is offered stays so until it is taken.
-
-    Parameters
-    ----------
-    shape
-        Shape of the payload.
-    beats
-        Payloads, one or more.
-
-    Members
-    -------
-    i_wait : In(1)
-        Offer no new beat from the next cycle on.
-    o : Out(stream of shape)
-    o_final : Out(1)
-        The beat on ``o`` is the memory's last one.
-
-    Raises
-    ------
-    TypeError, ValueError
-        There are no beats, or one does not fit the shape.
     """
 
     def __init__(self, shape: Any, beats: Sequence[int]) -> None:
@@ -215,12 +189,7 @@ class StallPattern(wiring.Component):
 
     For a spell of :attr:`SPELL` cycles at a time a stream flows freely (every second spell), waits in every
     second cycle at random, or waits all the time (a quarter of the spells each). A linear feedback shift
-    register of 16 bits decides, so no stream waits for more than 16 spells on end.
-
-    Members
-    -------
-    o : Out(3)
-        A bit for each stream: whether it waits.
+    register of 16 bits decides, so no stream waits for more than 16 spells on end. A bit of ``o`` is a stream's.
     """
 
     SPELL = 32

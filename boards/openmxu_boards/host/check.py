@@ -6,8 +6,7 @@ import numpy as np
 
 from openmxu.spec.formats import FP32
 from openmxu_boards.host.host import Host
-from openmxu_sim import golden
-from openmxu_sim.golden.formats import Bits
+from openmxu_boards.selftest import expected
 from openmxu_sim.operands import vectors
 from openmxu_sim.operands.aliases import Progress
 from openmxu_sim.operands.stimulus import collect, stimulus
@@ -68,18 +67,4 @@ def _check_one(host: Host, generator: np.random.Generator, seed: int) -> tuple[i
     a = vectors.matrix((m, k), "fp32", seed, kind=kind)
     b = vectors.matrix((n, k), "fp32", seed + 1, kind=kind).T
     got = collect(config, host.run(stimulus(config, a, b)).beats, m, k, n)
-    return int(np.count_nonzero(got != _expected(host, a, b))), m * n
-
-
-def _expected(host: Host, a: Bits, b: Bits) -> Bits:
-    config = host.config
-    product = golden.matmul(
-        golden.from_bits(a, "fp32"),
-        golden.from_bits(b, "fp32"),
-        rows=config.rows,
-        subnormals=config.subnormals,
-        terms=config.terms,
-        operand=config.operand.name,
-        result=config.result.name,
-    )
-    return golden.to_bits(product)
+    return int(np.count_nonzero(got != expected(host.config, a, b, "fp32"))), m * n

@@ -6,7 +6,7 @@ import re
 import select
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from openmxu_boards.tools import missing
 
@@ -58,23 +58,16 @@ class Link(Protocol):
         ...
 
 
-class _Kind(NamedTuple):
-    """A USB device that boards have their UART on."""
-
-    vendor: int
-    product: int
-    title: str
-
-
-_KINDS = (
-    _Kind(0x0403, 0x6010, "FT2232H of an iCEBreaker, or what a Tang Nano has in its place"),
-    _Kind(0x0403, 0x6015, "FT231X of a ULX3S"),
-    _Kind(0x0D28, 0x0204, "DAPLink of a Colorlight i5 on its extension board"),
-    _Kind(0x1209, 0xC0CA, "DirtyJTAG, as on the RP2040 of a GateMateA1-EVB"),
-    _Kind(0x1A86, 0x7523, "CH340 converter"),
-    _Kind(0x10C4, 0xEA60, "CP210x converter"),
-    _Kind(0x0403, 0x6001, "FT232R converter"),
-)
+_KNOWN = [
+    (0x0403, 0x6010),  # FT2232H of an iCEBreaker, or what a Tang Nano has in its place
+    (0x0403, 0x6015),  # FT231X of a ULX3S
+    (0x0D28, 0x0204),  # DAPLink of a Colorlight i5 on its extension board
+    (0x1209, 0xC0CA),  # DirtyJTAG, as on the RP2040 of a GateMateA1-EVB
+    (0x1A86, 0x7523),  # CH340 converter
+    (0x10C4, 0xEA60),  # CP210x converter
+    (0x0403, 0x6001),  # FT232R converter
+]
+"""Maker and product of the USB devices that boards have their UART on."""
 
 
 def _serial() -> Any:
@@ -90,34 +83,15 @@ def candidates() -> Sequence[str]:
     """The serial ports of this machine that may be a board's, the likelier ones first.
 
     Known converters only; of those with several ports, the last one first: there the UART is.
-
-    Raises
-    ------
-    OSError
-        pyserial is not installed.
     """
-    known = [(kind.vendor, kind.product) for kind in _KINDS]
-    ports = [port for port in _serial().tools.list_ports.comports() if (port.vid, port.pid) in known]
+    ports = [port for port in _serial().tools.list_ports.comports() if (port.vid, port.pid) in _KNOWN]
     ports.sort(key=lambda port: [int(part) for part in re.findall(r"\d+", port.device)], reverse=True)
-    ports.sort(key=lambda port: known.index((port.vid, port.pid)))
+    ports.sort(key=lambda port: _KNOWN.index((port.vid, port.pid)))
     return [port.device for port in ports]
 
 
 class SerialLink:
-    """A serial port, or a pseudo-terminal; no other program can open it meanwhile.
-
-    Parameters
-    ----------
-    port
-        Its name, such as ``/dev/ttyUSB1``.
-    baud
-        Bits per second.
-
-    Raises
-    ------
-    OSError
-        pyserial is not installed, there is no such port, access is denied, or another program uses it.
-    """
+    """A serial port, or a pseudo-terminal; no other program can open it meanwhile."""
 
     def __init__(self, port: str, baud: int = BAUD) -> None:
         serial = _serial()
