@@ -18,19 +18,9 @@ _AHEAD = 0.001
 
 
 class Terminal:
-    """A thread that carries bytes between a pseudo-terminal and a simulated board, until it is closed.
+    """A thread that carries bytes between a pseudo-terminal and a simulated board, until both are closed.
 
-    Parameters
-    ----------
-    link
-        The board; closed with this.
-
-    Attributes
-    ----------
-    port
-        Name of the port for a host.
-    error
-        The exception that ended the thread early; ``None`` if there was none.
+    ``port`` is the name for a host, ``error`` the exception that ended the thread early, if there was one.
     """
 
     def __init__(self, link: PinLink) -> None:

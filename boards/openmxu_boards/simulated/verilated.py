@@ -96,12 +96,8 @@ class Program(Generic[_Circuit]):
 class Simulation:
     """A circuit at its pins.
 
-    The clock runs only in :meth:`run`. Input pins change between two rising edges of the clock.
-
-    Members
-    -------
-    cycles : int
-        Rising edges of the clock so far.
+    The clock runs only in :meth:`run` and :meth:`play`; ``cycles`` counts its rising edges. Input pins change between
+    two of them.
     """
 
     def __init__(self, program: Program[Any]) -> None:

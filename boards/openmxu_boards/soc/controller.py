@@ -30,25 +30,8 @@ class Controller(wiring.Component):
 
     Latency, throughput: a byte a cycle, two more for each address, beat and tile. Back-pressure: on both streams.
 
-    Parameters
-    ----------
-    machine
-        The machine that it controls; its ports are driven from here.
-    identity
-        The data of IDENTIFY.
-
-    Members
-    -------
-    i : In(stream of FrameByte)
-        Bodies of sound requests.
-    i_damaged : In(1)
-        For a cycle: a request was damaged.
-    o : Out(stream of FrameByte)
-        Bodies of replies.
-    o_open : Out(1)
-        A session is open.
-    o_failed : Out(1)
-        A request of the session has failed since it was opened.
+    The machine's ports are driven from here; ``identity`` are the data of IDENTIFY. ``i_damaged`` is high for a cycle
+    if a request was damaged, ``o_failed`` once a request of the session has failed, until the next one is opened.
     """
 
     def __init__(self, machine: Machine | NetworkMachine, identity: bytes) -> None:

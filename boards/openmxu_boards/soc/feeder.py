@@ -14,17 +14,7 @@ ADDRESS = 16
 
 
 class Feed(data.StructLayout):
-    """A request for consecutive beats of a buffer.
-
-    Members
-    -------
-    address : 16
-        Address of the first beat.
-    count : as many bits as ``most`` takes
-        Number of beats; not 0.
-    marks : any width
-        Marks that go with each beat.
-    """
+    """A request for consecutive beats of a buffer, at least one, and the marks that go with each of them."""
 
     def __init__(self, most: int, marks: int) -> None:
         super().__init__({"address": ADDRESS, "count": range(most + 1), "marks": marks})
@@ -38,14 +28,10 @@ class Feeder(wiring.Component):
 
     Parameters
     ----------
-    width
-        Bits of a beat.
-    depth
-        Beats in the buffer, a power of two.
-    most
-        The most beats of a feed.
-    marks
-        Bits of the marks.
+    width, marks
+        Bits of a beat, and of its marks.
+    depth, most
+        Beats in the buffer, a power of two, and the most of a feed.
     queue
         Whether a :class:`~openmxu.unit.queue.Queue` follows the buffer, for a receiver that decides late in a cycle:
         without one, the decision reaches the buffer's read in the same cycle.
@@ -53,13 +39,7 @@ class Feeder(wiring.Component):
     Members
     -------
     i_write : In(1)
-    i_address : In(16)
-    i_beat : In(width)
-        Where ``i_write`` is high, the beat goes to this address. Not while a feed reads it.
-    i : In(stream of Feed)
-        The beats to read.
-    o : Out(stream of width + 2 + marks bits)
-        Beat, whether it is the first and the last one of its feed, and the feed's marks, from the low end.
+        ``i_beat`` goes to ``i_address``. Not while a feed reads it.
     o_busy : Out(1)
         A beat is still to be read or taken.
     o_beyond : Out(1)

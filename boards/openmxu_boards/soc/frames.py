@@ -14,14 +14,7 @@ _CHECK = 4
 
 
 class FrameByte(data.StructLayout):
-    """A byte of a frame's body.
-
-    Members
-    -------
-    data : 8
-    last : 1
-        The body ends with it.
-    """
+    """A byte of a frame's body, and whether the body ends with it."""
 
     def __init__(self) -> None:
         super().__init__({"data": 8, "last": 1})
@@ -50,9 +43,6 @@ class FrameReceiver(wiring.Component):
 
     Members
     -------
-    i : In(stream of ReceivedByte)
-        Always ready.
-    o : Out(stream of FrameByte)
     o_damaged : Out(1)
         For a cycle: a frame ended that was damaged, too short, or too long.
     """
@@ -155,11 +145,6 @@ class FrameSender(wiring.Component):
 
     Latency: the flag is offered in the cycle in which the first byte of a body is. Throughput: a byte in two cycles,
     six more for each frame and one more for each escape. Back-pressure: on both sides, for any time.
-
-    Members
-    -------
-    i : In(stream of FrameByte)
-    o : Out(stream of 8)
     """
 
     def __init__(self) -> None:

@@ -41,17 +41,7 @@ class Buffers:
 
 
 class Tile(data.StructLayout):
-    """A tile of a run, see :class:`openmxu_boards.protocol.TileJob`.
-
-    Members
-    -------
-    weights, activations : 16
-        Addresses.
-    count : 8
-        Beats of activations, less one.
-    add, clear_nan, emit, keep : 1
-    padding : 4
-    """
+    """A tile of a run, see :class:`openmxu_boards.protocol.TileJob`; ``count`` is the number of its beats, less one."""
 
     def __init__(self) -> None:
         marks: Mapping[str, int] = dict.fromkeys(TILE_MARKS, 1)
@@ -84,14 +74,7 @@ class Machine(wiring.Component):
     Latency: that of the unit and ten cycles. Throughput: a beat a cycle, tile after tile, if tiles come fast enough.
     Back-pressure: on tiles.
 
-    Parameters
-    ----------
-    config
-        The unit; it gets an error code if it has none.
-    buffers
-        Sizes of the buffers.
-    counters
-        Whether the unit's counters can be read; its error code always can.
+    The unit gets an error code if it has none, which can be read without its ``counters``, too.
 
     Members
     -------
@@ -99,8 +82,6 @@ class Machine(wiring.Component):
         Reset unit and feeders, a cycle later. The buffers keep their contents.
     i_weights, i_activations : In(1)
         Write ``i_beat`` to ``i_address`` of this buffer. Not during a run.
-    i_address : In(16)
-    i_beat : In(width of the wider beat)
     i_start : In(1)
         A run begins: its results go to ``i_address`` and the following addresses; counters are cleared.
     tiles : In(stream of Tile)
@@ -116,7 +97,6 @@ class Machine(wiring.Component):
         stalls; no bits without ``counters``.
     o_error : Out(3)
         The first mistake in this run, see :class:`openmxu.unit.status.Error`.
-    i_read : In(16)
     o_result : Out(width of a result beat)
         The result at ``i_read``, a cycle later.
     """

@@ -28,21 +28,8 @@ class NetworkMachine(wiring.Component):
     Each run begins with a reset of the accelerator; memories keep their contents. The word that is kept is 0 after
     any later beat or tile: a host that finds its word again knows that nothing was written or started since.
 
-    Latency: that of the program and two cycles. Back-pressure: on tiles, while a program runs.
-
-    Parameters
-    ----------
-    config
-        The accelerator; its memories of rows are powers of two.
-
-    Members
-    -------
-    o_counters : Out(128)
-        Cycles of the run's last program; tag and index, 16 bits each; whether it ended, 32 bits; the word kept.
-    o_error : Out(Stop)
-        Why it stopped.
-    o_hangs, others
-        See :class:`~openmxu_boards.soc.machine.Machine`.
+    Latency: that of the program and two cycles. Back-pressure: on tiles, while a program runs. ``o_counters`` are the
+    cycles of the run's last program; tag and index, 16 bits each; whether it ended, 32 bits; the word kept.
     """
 
     counters = True

@@ -15,21 +15,14 @@ _TOLERANCE = 0.02
 
 
 class ReceivedByte(data.StructLayout):
-    """A byte, and whether it is damaged.
-
-    Members
-    -------
-    data : 8
-    error : 1
-        The stop bit was missing: noise, another baud rate, or a break.
-    """
+    """A byte, and whether it is damaged: its stop bit was missing, by noise, another baud rate, or a break."""
 
     def __init__(self) -> None:
         super().__init__({"data": 8, "error": 1})
 
 
 def divisor_of(frequency: int, baud: int) -> int:
-    """Cycles of a bit."""
+    """Cycles of a bit, the ``divisor`` of receiver and transmitter."""
     divisor = round(frequency / baud)
     if divisor < LEAST_DIVISOR:
         raise ValueError(f"baud must be at most {frequency // LEAST_DIVISOR} at {frequency} Hz, not {baud}")
@@ -59,19 +52,7 @@ class UartReceiver(wiring.Component):
     A start bit that is high in its middle was noise. After a missing stop bit no byte begins until the pin is high.
 
     Latency: from the middle of the stop bit two cycles. Throughput: a byte in ten bits. Back-pressure: none; a byte
-    is lost if the receiver is not ready.
-
-    Parameters
-    ----------
-    divisor
-        Cycles of a bit, see :func:`divisor_of`.
-
-    Members
-    -------
-    i : In(1)
-        The pin, asynchronous.
-    o : Out(stream of ReceivedByte)
-        ``valid`` for one cycle.
+    is lost if the receiver is not ready in the one cycle of its ``valid``.
     """
 
     def __init__(self, divisor: int) -> None:
@@ -114,21 +95,10 @@ class UartReceiver(wiring.Component):
 
 
 class UartTransmitter(wiring.Component):
-    """Bytes to a pin.
+    """Bytes to a pin, which is high when idle.
 
     Latency: the start bit begins in the cycle after a byte is taken. Throughput: a byte in ten bits. Back-pressure:
     ``i.ready`` is low as long as a byte is sent.
-
-    Parameters
-    ----------
-    divisor
-        Cycles of a bit, see :func:`divisor_of`.
-
-    Members
-    -------
-    i : In(stream of 8)
-    o : Out(1)
-        The pin; high when idle.
     """
 
     def __init__(self, divisor: int) -> None:
