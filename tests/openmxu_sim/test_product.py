@@ -264,6 +264,32 @@ _FP32 = "must have fp32 streams"
 _BF16 = "requires bfloat16 a and b"
 
 
+_OPTIONS: list[tuple[dict[str, Any], str]] = [
+    ({"engine": "vcs"}, "engine must be 'auto' or 'golden' .*, not 'vcs'"),
+    ({"precision": "best"}, f"precision must be {_PRECISIONS}, or what JAX or PyTorch call it, not 'best'"),
+    ({"output": "fp8"}, "output must be 'fp32' or 'bf16', not 'fp8'"),
+    ({"rows": 10**9}, "rows must be an integer from 1 to 65536, not 1000000000"),
+    ({"units": 0}, "units must be an integer >= 1, not 0"),
+    ({**_WAVE, "units": 2}, "units must be 1 for a waveform, not 2"),
+    ({"subnormals": "x"}, "subnormals must be 'flush' or 'ieee', not 'x'"),
+    ({"unit": MxuConfig(2, 2), "stages": 1}, "stages must not be given together with unit"),
+    ({"output": "bf16", "operand": "fp16"}, "output must be 'fp32' or 'fp16', not 'bf16'"),
+    ({"operand": "fp64"}, r"operand must be one of bf16, fp16, .* or eXfY .*, not 'fp64'"),
+    ({"accumulate": "fp64"}, r"accumulate must be one of .*, not 'fp64'"),
+    ({"accumulate": "bf16", "engine": "pysim"}, "accumulate must be 'fp32' on an engine with a clock, not 'bf16'"),
+    ({"operand": "fp16", "precision": "high"}, f"{_ONE_PASS} operands in fp16, not 'high'"),
+    ({"accumulate": "bf16", "precision": "high"}, f"{_ONE_PASS} sums in bf16, not 'high'"),
+    ({"unit": MxuConfig(2, 2, operand=_ODD)}, f"unit must have operands in {_FINITE}, not in odd_e4f2_finite"),
+    ({"unit": MxuConfig(2, 2, operand=TF32, source=TF32)}, f"unit {_FP32}, as there are no arrays of tf32"),
+    ({"unit": MxuConfig(2, 2, source=BF16)}, f"a unit with bf16 streams {_BF16} and precision 'default'"),
+    ({"engine": "golden", "stalls": 3}, f"stalls {_CLOCK}, not 'golden'"),
+    ({"engine": "golden", "vcd": Path("x")}, f"vcd {_CLOCK} 'golden'"),
+    ({"engine": "pysim", "vcd": Path("x"), "window": _WINDOW}, f"^window {_WINDOWED}, not engine 'pysim'$"),
+    ({"engine": "compiled", "window": _WINDOW}, f"^window {_WINDOWED}, not vcd=None$"),
+    ({"engine": "pysim", "stalls": -1}, "stalls must be an integer >= 0, not -1"),
+]
+
+
 @pytest.mark.parametrize(
     ("a", "b", "options", "error", "message"),
     [
@@ -279,43 +305,12 @@ _BF16 = "requires bfloat16 a and b"
         (_A, _B, {"splitter": 1}, TypeError, "splitter must be True or False, not 1"),
         (_A, _B, {"unit": "2x2"}, TypeError, "unit must be an MxuConfig, not '2x2'"),
         ([_A] * 2, [_B] * 2, _WAVE, ValueError, "a and b must be one product for a waveform, not 2"),
+        *((_A, _B, options, ValueError, message) for options, message in _OPTIONS),
     ],
 )
 def test_messages(a: Any, b: Any, options: dict[str, Any], error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         simulate(a, b, **options)
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"engine": "vcs"}, "engine must be 'auto' or 'golden' .*, not 'vcs'"),
-        ({"precision": "best"}, f"precision must be {_PRECISIONS}, or what JAX or PyTorch call it, not 'best'"),
-        ({"output": "fp8"}, "output must be 'fp32' or 'bf16', not 'fp8'"),
-        ({"rows": 10**9}, "rows must be an integer from 1 to 65536, not 1000000000"),
-        ({"units": 0}, "units must be an integer >= 1, not 0"),
-        ({**_WAVE, "units": 2}, "units must be 1 for a waveform, not 2"),
-        ({"subnormals": "x"}, "subnormals must be 'flush' or 'ieee', not 'x'"),
-        ({"unit": MxuConfig(2, 2), "stages": 1}, "stages must not be given together with unit"),
-        ({"output": "bf16", "operand": "fp16"}, "output must be 'fp32' or 'fp16', not 'bf16'"),
-        ({"operand": "fp64"}, r"operand must be one of bf16, fp16, .* or eXfY .*, not 'fp64'"),
-        ({"accumulate": "fp64"}, r"accumulate must be one of .*, not 'fp64'"),
-        ({"accumulate": "bf16", "engine": "pysim"}, "accumulate must be 'fp32' on an engine with a clock, not 'bf16'"),
-        ({"operand": "fp16", "precision": "high"}, f"{_ONE_PASS} operands in fp16, not 'high'"),
-        ({"accumulate": "bf16", "precision": "high"}, f"{_ONE_PASS} sums in bf16, not 'high'"),
-        ({"unit": MxuConfig(2, 2, operand=_ODD)}, f"unit must have operands in {_FINITE}, not in odd_e4f2_finite"),
-        ({"unit": MxuConfig(2, 2, operand=TF32, source=TF32)}, f"unit {_FP32}, as there are no arrays of tf32"),
-        ({"unit": MxuConfig(2, 2, source=BF16)}, f"a unit with bf16 streams {_BF16} and precision 'default'"),
-        ({"engine": "golden", "stalls": 3}, f"stalls {_CLOCK}, not 'golden'"),
-        ({"engine": "golden", "vcd": Path("x")}, f"vcd {_CLOCK} 'golden'"),
-        ({"engine": "pysim", "vcd": Path("x"), "window": _WINDOW}, f"^window {_WINDOWED}, not engine 'pysim'$"),
-        ({"engine": "compiled", "window": _WINDOW}, f"^window {_WINDOWED}, not vcd=None$"),
-        ({"engine": "pysim", "stalls": -1}, "stalls must be an integer >= 0, not -1"),
-    ],
-)
-def test_options_that_are_refused(options: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        simulate(_A, _B, **options)
 
 
 # The engine that auto means

@@ -52,17 +52,10 @@ def _multiplier(operand: str, weight: str, result: str, subnormals: str, *, reco
     return Multiplier(first, third, weight=second, subnormals=subnormals, recoded=recoded)
 
 
-@pytest.mark.parametrize(("subnormals", "recoded"), _WAYS)
-@pytest.mark.parametrize(
-    ("operand", "weight", "result"), [(*pair, result) for pair in _HYBRID for result in ("fp32", "fp8_e4m3", "bf16")]
-)
-def test_all_pairs(operand: str, weight: str, result: str, subnormals: str, recoded: bool) -> None:
-    _check_products(_multiplier(operand, weight, result, subnormals, recoded=recoded), *_every(operand, weight))
-
-
 @pytest.mark.parametrize(
     ("operand", "weight", "result"),
     [
+        *((*pair, result) for pair in _HYBRID for result in ("fp32", "fp8_e4m3", "bf16")),
         ("e2f1", "e8f1", "fp16"),  # a zero times a number that is too large
         ("e8f3", "e3f2", "e4f3"),
         ("e2f4", "e2f4", "e2f4"),  # a zero times a zero, in one format, too: its exponent wraps
@@ -70,7 +63,7 @@ def test_all_pairs(operand: str, weight: str, result: str, subnormals: str, reco
     ],
 )
 @pytest.mark.parametrize(("subnormals", "recoded"), _WAYS)
-def test_extreme_exponents(operand: str, weight: str, result: str, subnormals: str, recoded: bool) -> None:
+def test_all_pairs(operand: str, weight: str, result: str, subnormals: str, recoded: bool) -> None:
     _check_products(_multiplier(operand, weight, result, subnormals, recoded=recoded), *_every(operand, weight))
 
 
