@@ -30,7 +30,7 @@ from openmxu_sim.accelerator.lowering import Layer, lower
 from openmxu_sim.accelerator.simulation import SimulatedAccelerator
 from openmxu_sim.accelerator.waits import with_waits
 
-from ...openmxu_sim.accelerator.programs import MACHINE, random_program, random_words
+from ...openmxu_sim.accelerator.programs import MACHINE, random_memories, random_program
 from ..testbenches import verilated
 
 CLOCK, BAUD = 1_000_000, 250_000
@@ -57,14 +57,10 @@ def host() -> Iterator[Host]:
         yield found
 
 
-def _memories(rng: np.random.Generator) -> Memories:
-    return Memories(CONFIG, *(random_words(rng, rows, CONFIG.size) for rows in (CONFIG.weights, CONFIG.rows)))
-
-
 def _check(host: Host, seed: int) -> None:
     """Words as the definition says, in the cycles of the accelerator alone."""
     rng = np.random.default_rng(seed)
-    program, memories = with_waits(CONFIG, random_program(rng, 4, moves=False)), _memories(rng)
+    program, memories = with_waits(CONFIG, random_program(rng, 4, moves=False)), random_memories(rng, CONFIG)
     alone = SimulatedAccelerator(CONFIG)
     alone.write(program, memories)
     cycles, scratchpad = play(host, program, memories)
@@ -83,7 +79,7 @@ def test_programs_that_stop_or_never_end(host: Host, monkeypatch: pytest.MonkeyP
     """The host, which would refuse them, is told, and the next program is right."""
     for check in ("check_program", "check_waits"):
         monkeypatch.setattr(network, check, lambda *_: None)
-    pool, memories = "pool reads=0 writes=40\n", _memories(np.random.default_rng(1))
+    pool, memories = "pool reads=0 writes=40\n", random_memories(np.random.default_rng(1), CONFIG)
     with pytest.raises(BoardError, match=r"^command 1 stopped the accelerator of the board on .*: ENGINE$"):
         play(host, assemble(f"{pool}load rows=0 valid=1 address=0\nend"), memories)
     _check(host, 5)

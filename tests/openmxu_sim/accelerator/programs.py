@@ -1,12 +1,13 @@
 """Random programs that an accelerator takes, and layers by hand."""
 
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from openmxu.spec.accelerator import AcceleratorConfig, check_program, rows_read, rows_written
-from openmxu.spec.commands import KINDS, Command, Level
+from openmxu.spec.commands import KINDS, WORDS, Command, Level
+from openmxu_sim.accelerator import Memories, with_waits
 
 MACHINE = AcceleratorConfig(size=2, stages=1, depth=16, rows=64, weights=64)
 MEMORY = 96
@@ -115,3 +116,28 @@ def random_words(rng: np.random.Generator, *shape: int) -> np.ndarray:
     words = (rng.integers(0, 1 << 16, shape) & 0x83FF | rng.integers(0x78, 0x86, shape) << 7).astype(np.uint16)
     special = np.array([0, 0x8000, 0x7F80, 0xFF80, 0x7FC0, 0x0001], np.uint16)
     return np.where(rng.random(shape) < 0.05, rng.choice(special, shape), words)
+
+
+def random_memories(rng: np.random.Generator, config: AcceleratorConfig = MACHINE, words: int = 0) -> Memories:
+    """Weights, a scratchpad, and so many words of a memory behind the bus."""
+    weights, scratchpad = (random_words(rng, rows, config.size) for rows in (config.weights, config.rows))
+    return Memories(config, weights, scratchpad, *([random_words(rng, words)] if words else []))
+
+
+@dataclass(frozen=True)
+class AnyWords:
+    """A command that may be none."""
+
+    words: tuple[int, ...]
+
+
+def damaged_program(
+    rng: np.random.Generator, bit: int, config: AcceleratorConfig, *, moves: bool
+) -> list[Command | AnyWords]:
+    """Four commands and the end, a bit of one of which is flipped."""
+    commands: list[Command | AnyWords] = [*with_waits(config, random_program(rng, 4, moves=moves))]
+    damaged = int(rng.integers(len(commands)))
+    words = list(commands[damaged].words)
+    words[bit // 32 % WORDS] ^= 1 << bit % 32
+    commands[damaged] = AnyWords(tuple(words))
+    return commands

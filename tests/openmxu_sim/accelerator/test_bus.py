@@ -2,8 +2,8 @@
 
 import mmap
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from functools import lru_cache
+from dataclasses import replace
+from functools import lru_cache, partial
 from typing import NamedTuple
 
 import numpy as np
@@ -11,35 +11,29 @@ import pytest
 
 from openmxu.accelerator import Stop
 from openmxu.spec.accelerator import AcceleratorConfig, check_program, rows_written, words_moved
-from openmxu.spec.commands import WORDS, Command, assemble
+from openmxu.spec.commands import Command, assemble
 from openmxu_sim.accelerator import Memories, check_waits, run, with_waits
 from openmxu_sim.accelerator.definition import Halves
 from openmxu_sim.accelerator.simulation import Fault, Run, SimulatedAccelerator
 
 from ...conftest import needs_compiler, slow, thorough
 from . import programs
-from .programs import MACHINE, random_program, random_words
+from .programs import MACHINE, AnyWords, damaged_program, random_memories, random_program, random_words
 
 pytestmark = needs_compiler
 
 _CONFIG = replace(MACHINE, beat=32)
 _WORDS = 2048  # of a page
 _BASE = 0xFFFF_F000  # the last page there is
+_memories = partial(random_memories, config=_CONFIG, words=_WORDS)
 _MOST, _PATIENCE = 20_000, 1 << 16
 _STALLS = (0, 0.1, 0.5, 0.9)
 _OF_WRITES = (Fault.WRITE_ERROR, Fault.UNASKED_ANSWER, Fault.UNANSWERED)
 _UNASKED, _SILENT = (Fault.UNEXPECTED, Fault.UNASKED_ANSWER), (Fault.SILENT, Fault.UNANSWERED)
 
 
-@dataclass(frozen=True)
-class _Words:
-    """A command that may be none."""
-
-    words: tuple[int, ...]
-
-
 class _Case(NamedTuple):
-    program: Sequence[Command | _Words]
+    program: Sequence[Command | AnyWords]
     before: Memories
     after: Memories
     tag: int | None  # none: any, the program is refused, or its result depends on times
@@ -50,11 +44,6 @@ def machine() -> SimulatedAccelerator:
     return SimulatedAccelerator(_CONFIG)
 
 
-def _memories(rng: np.random.Generator, config: AcceleratorConfig = _CONFIG) -> Memories:
-    weights, scratchpad = (random_words(rng, rows, config.size) for rows in (config.weights, config.rows))
-    return Memories(config, weights, scratchpad, random_words(rng, _WORDS))
-
-
 def _copied(memories: Memories) -> Memories:
     return replace(memories, **{name: getattr(memories, name).copy() for name in ("weights", "scratchpad", "memory")})
 
@@ -63,7 +52,7 @@ def _copied(memories: Memories) -> Memories:
 def _drawn(seed: int, length: int = 8, config: AcceleratorConfig = _CONFIG) -> _Case:
     rng = np.random.default_rng(seed)
     program = with_waits(config, random_program(rng, length))
-    before = _memories(rng, config)
+    before = _memories(rng, config=config)
     after = _copied(before)
     return _Case(program, before, after, run(program, after)[0])
 
@@ -72,11 +61,7 @@ def _drawn(seed: int, length: int = 8, config: AcceleratorConfig = _CONFIG) -> _
 def _damaged(seed: int) -> _Case:
     """A program, a bit of which is flipped, any in turn."""
     rng = np.random.default_rng(seed)
-    commands: list[Command | _Words] = [*with_waits(_CONFIG, random_program(rng, 4))]
-    damaged = int(rng.integers(len(commands)))
-    words = list(commands[damaged].words)
-    words[seed // 32 % WORDS] ^= 1 << seed % 32
-    commands[damaged] = _Words(tuple(words))
+    commands = damaged_program(rng, seed, _CONFIG, moves=True)
     before = _memories(rng)
     after = _copied(before)
     try:

@@ -65,9 +65,10 @@ def _network(rng: np.random.Generator, channels: int, stride: int) -> list[Layer
     ]
 
 
-def _memories(lowered: Lowered, image: np.ndarray) -> Memories:
+def memories_with(lowered: Lowered, image: np.ndarray) -> Memories:
+    """A network's memories with a picture in them."""
     memories = lowered.memories()
-    lowered.put("x", image, memories.scratchpad)
+    lowered.put("x", image, lowered.rows(memories))
     return memories
 
 
@@ -83,7 +84,7 @@ def test_a_network(channels: int, stride: int) -> None:
         assert np.abs(values[layer.name]).max() <= 256  # bf16 has all of them
     lowered = lower(MACHINE, image.shape, layers, "x")
     check_waits(lowered.config, lowered.program)
-    memories = _memories(lowered, image)
+    memories = memories_with(lowered, image)
     run(lowered.program, memories)
     for layer in layers:
         assert (lowered.get(layer.name, memories.scratchpad) == values[layer.name]).all(), layer.name
@@ -106,7 +107,7 @@ def test_groups(groups: int, inputs: int, outputs: int, commands: int) -> None:
     image = rng.integers(-2, 3, (groups * inputs, 7, 9)).astype(np.float32)
     for each in (layer, replace(layer, added="x")) if inputs == outputs else (layer,):
         lowered = lower(MACHINE, image.shape, [each], "x")
-        memories = _memories(lowered, image)
+        memories = memories_with(lowered, image)
         run(lowered.program, memories)
         expected = by_pixels(each, image, image if each.added else None)
         assert (lowered.get("grouped", memories.scratchpad) == expected).all()
@@ -127,7 +128,7 @@ def test_a_dense_layer_of_one_vector(outputs: int, depth: int, blocks: list[int]
     for last in (1.0, np.inf, 1.1 * 2.0**-112):  # bf16 has no last bits of so small a bias
         biases = np.append(bias[1:], np.float32(last))
         lowered = lower(config, image.shape, [replace(layer, bias=biases)], "x")
-        memories = _memories(lowered, image)
+        memories = memories_with(lowered, image)
         run(lowered.program, memories)
         words.append(lowered.get("dense", memories.scratchpad)[:-1])
         exchanged = [command.levels["y"].trips for command in lowered.program if command.values.get("exchange")]
@@ -141,7 +142,7 @@ def test_a_network_on_the_machine() -> None:
     rng = np.random.default_rng(3)
     layers = [*_network(rng, 1, 1), Layer("dense", "pooled", (3, 4), weight=small_weights(rng, 3, 5, 3, 4))]
     lowered = lower(MACHINE, (1, 7, 9), layers, "x")
-    memories = _memories(lowered, rng.standard_normal((1, 7, 9)).astype(np.float32))
+    memories = memories_with(lowered, rng.standard_normal((1, 7, 9)).astype(np.float32))
     machine = SimulatedAccelerator(MACHINE)
     machine.write(lowered.program, memories)
     report = machine.run(most=100_000)

@@ -16,8 +16,8 @@ from openmxu_sim.accelerator.simulation import PAGE, SimulatedAccelerator
 from openmxu_sim.accelerator.stripes import fit
 
 from ...conftest import needs_compiler, slow
-from .test_lowering import MACHINE, by_pixels
-from .test_stripes import image_of, memories_with, network_of
+from .test_lowering import MACHINE, by_pixels, memories_with
+from .test_stripes import image_of, network_of
 
 _CONFIG = replace(MACHINE, depth=32, program=1 << 16, beat=64)
 _LEAST = 3 * 3 * 4 + 2  # a tile for each pixel of a kernel, and biases

@@ -14,7 +14,7 @@ from openmxu_sim.accelerator.definition import Halves
 from openmxu_sim.accelerator.simulation import Fault, Run, SimulatedAccelerator, Traffic
 
 from ...conftest import needs_compiler, slow, thorough
-from .programs import MACHINE, random_program, random_words
+from .programs import MACHINE, random_memories, random_program
 
 pytestmark = needs_compiler
 
@@ -31,9 +31,7 @@ def machines() -> list[SimulatedAccelerator]:
 
 
 def _memories(seed: int) -> Memories:
-    rng = np.random.default_rng(seed)
-    weights, scratchpad = (random_words(rng, rows, _CONFIG.size) for rows in (_CONFIG.weights, _CONFIG.rows))
-    return Memories(_CONFIG, weights, scratchpad, random_words(rng, _WORDS))
+    return random_memories(np.random.default_rng(seed), _CONFIG, _WORDS)
 
 
 def _attach(machines: Sequence[SimulatedAccelerator], memory: Halves, seed: int = 0, **first: float) -> None:

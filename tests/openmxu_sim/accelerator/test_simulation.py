@@ -1,7 +1,7 @@
 """The accelerator's RTL against the definition: random programs, wrong ones, damaged ones."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -13,31 +13,19 @@ from amaranth.lib import wiring
 from openmxu.accelerator import Accelerator, Stop, core
 from openmxu.export.verilog import to_rtlil
 from openmxu.spec.accelerator import AcceleratorConfig, check_program
-from openmxu.spec.commands import WORDS, Command, assemble
+from openmxu.spec.commands import Command, assemble
 from openmxu.spec.config import MxuConfig
 from openmxu.unit.mxu import Mxu
 from openmxu_sim.accelerator import Memories, run, with_waits
 from openmxu_sim.accelerator.simulation import SimulatedAccelerator
 
 from ...conftest import needs_compiler, slow, thorough
-from .programs import MACHINE, random_program, random_words, wild_program
+from .programs import MACHINE, AnyWords, damaged_program, random_memories, random_program, wild_program
 
 pytestmark = needs_compiler
 
 _RNG = np.random.default_rng
 _MOST = 20_000  # cycles; the programs here take some hundreds
-
-
-@dataclass(frozen=True)
-class _Words:
-    """A command that may be none."""
-
-    words: tuple[int, ...]
-
-
-def _memories(rng: np.random.Generator, config: AcceleratorConfig = MACHINE) -> Memories:
-    shapes = (config.weights, config.size), (config.rows, config.size)
-    return Memories(config, *(random_words(rng, *shape) for shape in shapes))
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +45,7 @@ def _drawn(seed: int, length: int = 8) -> _Case:
     """A random program, or a wild command, and what the definition says of it."""
     rng = np.random.default_rng(seed)
     program = with_waits(MACHINE, random_program(rng, length, moves=False)) if length else wild_program(rng)
-    memories = _memories(rng)
+    memories = random_memories(rng)
     after = replace(memories, scratchpad=memories.scratchpad.copy())
     return _Case(program, memories, run(program, after), after)
 
@@ -91,7 +79,7 @@ def test_biases_of_many_tiles(config: AcceleratorConfig) -> None:
     many = replace(program[0], levels={**program[0].levels, "n": program[0].levels["n"]._replace(trips=40, other=0)})
     rng = np.random.default_rng(1)
     for first in (many, program[0]):
-        memories = _memories(rng, config)
+        memories = random_memories(rng, config)
         machine = SimulatedAccelerator(config)
         machine.write([first, program[1]], memories)
         run([first, program[1]], memories)
@@ -117,7 +105,10 @@ def test_roles_go_back_and_forth(size: int, stages: int) -> None:
     config = AcceleratorConfig(size=size, stages=stages, depth=16, rows=64, weights=256)
     machine = SimulatedAccelerator(config)
     for tiles in range(1, 9):
-        program, memories = assemble(_BACK_AND_FORTH.format(size=size, tiles=tiles)), _memories(_RNG(tiles), config)
+        program, memories = (
+            assemble(_BACK_AND_FORTH.format(size=size, tiles=tiles)),
+            random_memories(_RNG(tiles), config),
+        )
         machine.write(program, memories)
         assert [machine.run(most=_MOST).tag] == run(program, memories)
         assert (machine.scratchpad() == memories.scratchpad).all(), tiles
@@ -157,7 +148,7 @@ def test_random_stalls(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_every_bit_of_a_bias(machine: SimulatedAccelerator) -> None:
     """Where a product takes the upper bits away, the lower ones are the result."""
-    memories = _memories(np.random.default_rng(1))
+    memories = random_memories(np.random.default_rng(1))
     memories.scratchpad[0], memories.weights[:64] = [0x3F80, 0], 0
     for n in range(16):
         memories.weights[4 * n : 4 * n + 4] = [[1 << n, 0x8000 >> n], [0x3F80, 0x3F80], [0, 0], [0xBF80, 0xBF80]]
@@ -173,7 +164,7 @@ def test_missing_waits_are_seen(machine: SimulatedAccelerator) -> None:
     wrong = 0
     for seed in range(120):
         rng = np.random.default_rng(seed)
-        program, memories = random_program(rng, 8, moves=False), _memories(rng)
+        program, memories = random_program(rng, 8, moves=False), random_memories(rng)
         machine.write(program, memories)
         assert machine.run(most=_MOST).tag == run(program, memories)[0]
         wrong += bool((machine.scratchpad() != memories.scratchpad).any())
@@ -220,9 +211,9 @@ STOPS = [
 @pytest.mark.parametrize(("program", "stop", "index"), STOPS)
 def test_stops(program: str, stop: Stop, index: int, machine: SimulatedAccelerator) -> None:
     """Each names its command; what commands before it wrote is there, and no other row but its own has changed."""
-    memories, commands = _memories(np.random.default_rng(1)), assemble(program)
+    memories, commands = random_memories(np.random.default_rng(1)), assemble(program)
     with pytest.raises(ValueError, match=rf"^command {index} " if stop != Stop.ENGINE else "^command 0 .*memory of 0"):
-        run(commands, _memories(np.random.default_rng(1)))
+        run(commands, random_memories(np.random.default_rng(1)))
     machine.write(commands, memories)
     report = machine.run(most=_MOST)
     machine.reset()
@@ -233,7 +224,7 @@ def test_stops(program: str, stop: Stop, index: int, machine: SimulatedAccelerat
 
 def test_nothing_is_written_once_it_has_stopped() -> None:
     """A command is refused in the midst of a pool: the host has the scratchpad from the next cycle on."""
-    machine, memories = SimulatedAccelerator(MACHINE), _memories(np.random.default_rng(1))
+    machine, memories = SimulatedAccelerator(MACHINE), random_memories(np.random.default_rng(1))
     machine.write(assemble("pool reads=0 writes=32 x=16:1:1 y=2:16:16\nload rows=0 valid=1 address=0\nend"), memories)
     assert machine.run(most=_MOST).stop == Stop.ENGINE
     mark = np.array([[0x1234_5678]], np.uint32)
@@ -243,7 +234,7 @@ def test_nothing_is_written_once_it_has_stopped() -> None:
     assert 5 < len(changed) < 33
 
 
-def _read(commands: Sequence[Command | _Words]) -> tuple[list[Command], str]:
+def _read(commands: Sequence[Command | AnyWords]) -> tuple[list[Command], str]:
     """The program of such words up to one that is none, and why it is refused."""
     program: list[Command] = []
     try:
@@ -259,12 +250,8 @@ def _read(commands: Sequence[Command | _Words]) -> tuple[list[Command], str]:
 def _damaged(seed: int) -> tuple[_Case, int, str]:
     """A program, a bit of which is flipped, any in turn; which command is refused and why, or what it computes."""
     rng = np.random.default_rng(seed)
-    commands: list[Command | _Words] = [*with_waits(MACHINE, random_program(rng, 4, moves=False))]
-    damaged = int(rng.integers(len(commands)))
-    words = list(commands[damaged].words)
-    words[seed // 32 % WORDS] ^= 1 << seed % 32
-    commands[damaged] = _Words(tuple(words))
-    memories = _memories(rng)
+    commands = damaged_program(rng, seed, MACHINE, moves=False)
+    memories = random_memories(rng)
     program, refusal = _read(commands)
     after = replace(memories, scratchpad=memories.scratchpad.copy())
     index = int(refusal.split()[1]) if refusal.startswith("command ") else len(program)
@@ -316,7 +303,7 @@ def test_resets(count: int, machine: SimulatedAccelerator) -> None:
 
 def test_ends_on_the_way(machine: SimulatedAccelerator) -> None:
     """A program goes on behind an end when the host says so."""
-    memories = _memories(np.random.default_rng(1))
+    memories = random_memories(np.random.default_rng(1))
     program = assemble("pool reads=0 writes=40\nend tag=5\npool reads=40 writes=41\nend tag=6\n")
     machine.write(program, memories)
     assert [machine.run().tag, machine.run(2).tag] == run(program, memories) == [5, 6]
@@ -337,7 +324,7 @@ def test_cycles_of_a_command(machine: SimulatedAccelerator) -> None:
     ):
         machine.write(
             assemble(f"matmul reads=0 writes=20 weights=0 emit x={rows}:1:1 block={tiles}:0 {flag}\nend"),
-            _memories(np.random.default_rng(1)),
+            random_memories(np.random.default_rng(1)),
         )
         steady = (tiles - 1) * max(rows, unit.shortest_tile)
         assert machine.run(most=_MOST).cycles == steady + rows + unit.latency + MACHINE.size + 24 + 2 * bias
@@ -345,4 +332,4 @@ def test_cycles_of_a_command(machine: SimulatedAccelerator) -> None:
 
 def test_too_long_a_program(machine: SimulatedAccelerator) -> None:
     with pytest.raises(ValueError, match=r"^a program must have at most 64 commands, not 65$"):
-        machine.write(assemble("end\n" * 65), _memories(np.random.default_rng(1)))
+        machine.write(assemble("end\n" * 65), random_memories(np.random.default_rng(1)))

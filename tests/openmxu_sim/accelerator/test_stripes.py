@@ -10,13 +10,13 @@ import pytest
 
 from openmxu.spec.accelerator import AcceleratorConfig
 from openmxu.spec.commands import ANY, assemble
-from openmxu_sim.accelerator import Memories, check_waits, run
+from openmxu_sim.accelerator import check_waits, run
 from openmxu_sim.accelerator.lowering import Layer, Lowered, lower
 from openmxu_sim.accelerator.simulation import SimulatedAccelerator
 from openmxu_sim.accelerator.stripes import bytes_moved, fit
 
 from ...conftest import needs_compiler, slow
-from .test_lowering import MACHINE, by_pixels, small_weights
+from .test_lowering import MACHINE, by_pixels, memories_with, small_weights
 from .test_waits import at_any_speed
 
 _MACHINE = replace(MACHINE, depth=32, program=1 << 16)
@@ -38,12 +38,6 @@ def network_of(rng: np.random.Generator, channels: int) -> list[Layer]:
         Layer("pooled", "sixth", (2, 2), (1, 2), (1, 0, 0, 1)),
         Layer("dense", "pooled", (2, 1), weight=small_weights(rng, 7, 8, 2, 1)),
     ]
-
-
-def memories_with(lowered: Lowered, image: np.ndarray) -> Memories:
-    memories = lowered.memories()
-    lowered.put("x", image, lowered.rows(memories))
-    return memories
 
 
 def image_of(rng: np.random.Generator, channels: int) -> np.ndarray:

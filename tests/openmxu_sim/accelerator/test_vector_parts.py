@@ -14,7 +14,7 @@ from openmxu_sim.accelerator import Memories, run, simulation
 from openmxu_sim.accelerator.simulation import SimulatedAccelerator
 
 from ...conftest import needs_compiler, slow
-from .programs import random_words
+from .programs import random_memories
 
 pytestmark = needs_compiler
 
@@ -29,9 +29,7 @@ end tag=3
 
 
 def _case(config: AcceleratorConfig, tiles: int) -> tuple[list[Command], Memories]:
-    rng = np.random.default_rng(tiles)
-    shapes = (config.weights, config.size), (config.rows, config.size)
-    return assemble(_PROGRAM.format(tiles=tiles)), Memories(config, *(random_words(rng, *shape) for shape in shapes))
+    return assemble(_PROGRAM.format(tiles=tiles)), random_memories(np.random.default_rng(tiles), config)
 
 
 def _wrong(machine: SimulatedAccelerator) -> int:

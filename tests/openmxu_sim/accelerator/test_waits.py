@@ -13,19 +13,13 @@ from openmxu_sim.accelerator import Memories, check_waits, definition, run, with
 from openmxu_sim.accelerator.definition import step
 
 from ...conftest import slow, thorough
-from .programs import MACHINE, MEMORY, random_program, random_words
+from .programs import MACHINE, MEMORY, random_memories, random_program
 
 _FIELDS = {"load": "loads", "compute": "computes", "store": "stores"}
 
 
 def _memories(seed: int) -> Memories:
-    rng = np.random.default_rng(seed)
-    return Memories(
-        MACHINE,
-        random_words(rng, MACHINE.weights, MACHINE.size),
-        random_words(rng, MACHINE.rows, MACHINE.size),
-        random_words(rng, MEMORY),
-    )
+    return random_memories(np.random.default_rng(seed), words=MEMORY)
 
 
 def _contents(memories: Memories) -> bytes:
