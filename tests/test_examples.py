@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 from amaranth.hdl import Value
-from amaranth.sim import Simulator
 
 from openmxu.cli import frame
 from openmxu.export.verilog import to_verilog
@@ -25,6 +24,7 @@ from openmxu_sim.golden.formats import Bits
 from openmxu_sim.operands import vectors
 from openmxu_sim.operands.stimulus import Stalls
 
+from .clocked import clocked
 from .conftest import load_file, slow
 from .linters import lint
 
@@ -87,11 +87,7 @@ def play(layer: Any, packets: Sequence[Bits], stalls: Stalls | None = None, erro
                 return
         raise TimeoutError(f"{len(results)} of {len(rows)} results in time, {stalls}")
 
-    simulator = Simulator(layer)
-    simulator.add_clock(1e-6)
-    simulator.add_testbench(send, background=True)
-    simulator.add_testbench(receive)
-    simulator.run()
+    clocked(layer, receive, send)
     return Played(unpack(results, width, lanes), [bits >> width * lanes for bits in results], taken, given)
 
 

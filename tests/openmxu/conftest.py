@@ -1,12 +1,10 @@
-"""Helpers for tests of hardware on Amaranth's simulator, and of the command line."""
+"""Helpers for tests of the command line and of what needs Icarus Verilog."""
 
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
-from amaranth.sim import Simulator
 
 from openmxu.cli.frame import main
 
@@ -29,11 +27,3 @@ def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
         return code, streams.out, streams.err
 
     return run
-
-
-def clocked(dut: Any, testbench: Callable[[Any], Any]) -> None:
-    """Run a test bench beside a component, with a clock if it has one."""
-    simulator = Simulator(dut)
-    simulator.add_clock(1e-6, if_exists=True)
-    simulator.add_testbench(testbench)
-    simulator.run()

@@ -15,8 +15,8 @@ from openmxu.unit import accumulator
 from openmxu_boards import SelfTest, boards, find_board, program
 from openmxu_boards.selftest import StallPattern, _play
 
+from ..clocked import clocked
 from ..conftest import slow, thorough
-from .testbenches import run
 
 SMALL = MxuConfig(rows=2, columns=2, stages=1, depth=4)
 ROUND = 600
@@ -32,7 +32,7 @@ def observe(design: Any, cycles: int, *outputs: Value) -> list[list[int]]:
             _, _, *levels = await ctx.tick().sample(*outputs)
             seen.append(levels)
 
-    run(design, testbench)
+    clocked(design, testbench)
     return [list(levels) for levels in zip(*seen, strict=True)]
 
 
@@ -176,7 +176,7 @@ def test_poisoned_memory() -> None:
         ctx.set(write.en, 1)
         assert (await ctx.tick().sample(read.data).repeat(2))[-1] == 0xAA
 
-    run(memory, testbench)
+    clocked(memory, testbench)
 
 
 @pytest.mark.slow

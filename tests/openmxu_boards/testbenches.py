@@ -1,12 +1,8 @@
-"""Designs for tests, runs of clocked ones in Amaranth's simulator, and marks of tests that need other tools."""
-
-from collections.abc import Callable, Coroutine
-from typing import Any
+"""Designs for tests, and marks of tests that need other tools."""
 
 import pytest
 from amaranth.hdl import Module
 from amaranth.lib import wiring
-from amaranth.sim import Simulator
 
 from openmxu.spec.config import MxuConfig
 from openmxu.spec.formats import BF16
@@ -27,18 +23,6 @@ def _chip_is_there() -> bool:
 
 needs_chip = pytest.mark.skipif(not _chip_is_there(), reason="Project IceStorm's database of chips is missing")
 """Mark: the test reads a bitstream for iCE40."""
-
-Testbench = Callable[[Any], Coroutine[Any, Any, None]]
-
-
-def run(design: Any, testbench: Testbench, background: Testbench | None = None) -> None:
-    """Simulate until the testbench ends, whatever runs in the background."""
-    simulator = Simulator(design)
-    simulator.add_clock(1e-6)
-    simulator.add_testbench(testbench)
-    if background is not None:
-        simulator.add_testbench(background, background=True)
-    simulator.run()
 
 
 def small_system() -> UartSoc:

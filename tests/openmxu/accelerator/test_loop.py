@@ -5,12 +5,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from amaranth.sim import Simulator
 
 from openmxu.accelerator import loop
 from openmxu.accelerator.loop import STEP, TRIPS, Loop
 from openmxu.formal.query import Proof, confirm, prove
 from openmxu.formal.specification import Operation
+
+from ...clocked import clocked
 
 
 @pytest.mark.parametrize("levels", [1, 3, 6])
@@ -43,10 +44,7 @@ def test_any_loops(levels: int) -> None:
                 await ctx.tick()
                 ctx.set(dut.i_next, 0)
 
-    simulator = Simulator(dut)
-    simulator.add_clock(1e-6)
-    simulator.add_testbench(walk)
-    simulator.run()
+    clocked(dut, walk)
 
 
 def _next(levels: int) -> Operation:

@@ -22,8 +22,8 @@ from openmxu_sim.golden.passes import split
 from openmxu_sim.operands import vectors
 
 from ...bits import same_bits
+from ...clocked import clocked
 from ...conftest import Bench, slow
-from ..conftest import clocked
 
 _COUNT = 400
 _FORMATS = ["bf16", "fp16", "fp8_e5m2", "fp8_e4m3", "fp32", "e3f2"]

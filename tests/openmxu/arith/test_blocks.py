@@ -23,9 +23,9 @@ from openmxu_sim.netlist.bitslice import Gates
 from openmxu_sim.operands import vectors
 
 from ...bits import same_bits
+from ...clocked import clocked
 from ...conftest import slow
 from ...several_terms import Bits
-from ..conftest import clocked
 
 _COUNT = 20_000
 _FP32 = golden.find_format("fp32")

@@ -14,7 +14,7 @@ from openmxu_sim import golden
 from openmxu_sim.operands import vectors
 
 from ...bits import same_bits
-from ..conftest import clocked
+from ...clocked import clocked
 
 _COUNT = 400
 

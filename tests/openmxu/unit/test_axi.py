@@ -12,8 +12,8 @@ from openmxu.spec.config import MxuConfig
 from openmxu.spec.formats import BF16, FORMATS, FP8_E4M3, FP32, FloatFormat
 from openmxu.unit.axi import Register, Registers, axi_config, read_format
 
+from ...clocked import clocked
 from ...conftest import Bench
-from ..conftest import clocked
 
 
 def test_bench(bench: Bench) -> None:

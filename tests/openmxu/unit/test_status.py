@@ -8,8 +8,8 @@ import pytest
 from openmxu.spec.config import MxuConfig
 from openmxu.unit.status import COUNTERS, Error, Status
 
+from ...clocked import clocked
 from ...conftest import Bench, slow, thorough
-from ..conftest import clocked
 
 _STREAMS = ("weights", "activations", "results")
 _EVENTS = ("go", "waits_input", "waits_output", "clear")

@@ -12,11 +12,11 @@ from amaranth.back import rtlil
 from amaranth.hdl import Fragment, Module
 from amaranth.lib import io, wiring
 from amaranth.lib.wiring import In, Out
-from amaranth.sim import Simulator
 
 from openmxu_boards import Board, boards, find_board
 from openmxu_boards.bitstream.top import Emitted, Top, blink_at
 
+from ...clocked import clocked
 from ..testbenches import Held
 
 each_board = pytest.mark.parametrize("board", boards(), ids=lambda board: board.name)
@@ -58,9 +58,7 @@ class Pins:
 
 def simulate(design: Any, board: Board, testbench: Any) -> Pins:
     pins = Pins(board)
-    simulator = Simulator(Fragment.get(Top(design, board), pins))
-    simulator.add_testbench(partial(testbench, pins=pins))
-    simulator.run()
+    clocked(Fragment.get(Top(design, board), pins), partial(testbench, pins=pins))
     return pins
 
 

@@ -22,8 +22,9 @@ from openmxu_boards.replay.bitmap import Bitmap, read_bitmap
 from openmxu_boards.replay.chip import find_chip
 from openmxu_boards.replay.folder import unpack
 
+from ...clocked import clocked
 from ...conftest import thorough
-from ..testbenches import needs_chip, run, verilated
+from ..testbenches import needs_chip, verilated
 from .pairs import words
 
 # Their tools would have to be compiled for this machine in `make test`, for a minute or two.
@@ -134,7 +135,7 @@ def expected(design: Small | Shared) -> list[int]:
             await ctx.tick()
             seen.append(ctx.get(design.o))
 
-    run(design, testbench)
+    clocked(design, testbench)
     return seen
 
 

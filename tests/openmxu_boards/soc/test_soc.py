@@ -16,7 +16,7 @@ from openmxu_boards.protocol import Command, Decoder, Identity, Reply, Status, T
 from openmxu_boards.soc import Buffers, Soc, machine
 from openmxu_sim import golden
 
-from ..testbenches import run
+from ...clocked import clocked
 
 CONFIG = MxuConfig(rows=2, columns=3, stages=2, source=BF16, depth=4)
 BUFFERS = Buffers(weights=8, activations=16, results=8)
@@ -64,7 +64,7 @@ def tell(story: Story, soc: Soc | None = None) -> None:
 
         await story(ask)
 
-    run(soc, testbench, listen)
+    clocked(soc, testbench, listen)
 
 
 def address(number: int) -> bytes:

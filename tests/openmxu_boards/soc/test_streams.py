@@ -13,8 +13,8 @@ from openmxu_boards.simulated.pins import Levels, Reader, levels_of
 from openmxu_boards.soc.frames import FrameReceiver, FrameSender
 from openmxu_boards.soc.uart import UartReceiver, UartTransmitter, divisor_of
 
+from ...clocked import clocked
 from ...conftest import slow
-from ..testbenches import run
 
 EVERY = bytes(range(256))
 
@@ -30,7 +30,7 @@ def received(levels: Levels, divisor: int) -> list[tuple[int, int]]:
             if valid:
                 found.append((payload.data, payload.error))
 
-    run(receiver, testbench)
+    clocked(receiver, testbench)
     return found
 
 
@@ -51,7 +51,7 @@ def test_transmitter(divisor: int) -> None:
             await ctx.tick().repeat(1 + byte % 3)
         await ctx.tick().repeat(12 * divisor)
 
-    run(transmitter, testbench, pin)
+    clocked(transmitter, testbench, pin)
     assert Reader(divisor).feed(np.array(levels, dtype=np.uint8)) == EVERY
 
 
@@ -110,7 +110,7 @@ def deliver(stream: Sequence[tuple[int, int]], *, depth: int = 64, ready: float 
                     bodies.append(bytes(body))
                     body.clear()
 
-    run(receiver, testbench)
+    clocked(receiver, testbench)
     assert not body
     return bodies, damaged
 
@@ -182,7 +182,7 @@ def test_sender(valid: float, ready: float) -> None:
                 left.pop(0)
                 ctx.set(i.valid, 0)
 
-    run(sender, testbench)
+    clocked(sender, testbench)
     assert bytes(sent) == b"".join(map(encode, bodies))
 
 
@@ -219,7 +219,7 @@ def test_queue(gives: float, takes: float) -> None:
             context.set(queue.o.ready, ready)
             await context.tick()
 
-    run(queue, both)
+    clocked(queue, both)
     assert taken == sent[: len(taken)]
     assert len(sent) - len(taken) <= 2
     assert len(taken) >= (1999 if gives == takes == 1 else 2000 * gives * takes - 100)
