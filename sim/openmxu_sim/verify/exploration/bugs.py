@@ -99,8 +99,8 @@ SEEDED_BUGS: Mapping[str, Bug] = {
     "words that wait are overwritten": Bug("edge", "m.If(taken)", "m.If(1)"),
     "activation and weight are exchanged": Bug(
         "pe",
-        "multiply_add.i_a.eq(activation),\n            multiply_add.i_b.eq(active)",
-        "multiply_add.i_b.eq(activation),\n            multiply_add.i_a.eq(active)",
+        "Cat(sides[0]).eq(activation),\n            Cat(sides[1]).eq(active)",
+        "Cat(sides[1]).eq(activation),\n            Cat(sides[0]).eq(active)",
     ),
     "the first tile is added": Bug("accumulator", "Mux(control.add, kept, self._start(m))", "kept"),
     "a sum is written a place too far": Bug("accumulator", "new.addr.eq(write[:-1])", "new.addr.eq(write[:-1] + 1)"),
