@@ -10,9 +10,8 @@ from openmxu.spec.formats import FloatFormat
 from openmxu.spec.marks import MARKS, TILE_MARKS
 from openmxu.spec.passes import Part
 from openmxu_sim import golden
-from openmxu_sim.cosim.benches.reference import accumulate, tile_sums
+from openmxu_sim.cosim.benches.reference import accumulate, operands_of, product_sums, results_of, tile_sums, whole_tile
 from openmxu_sim.cosim.words import pack
-from openmxu_sim.golden.passes import split
 from openmxu_sim.operands import vectors
 from openmxu_sim.operands.aliases import Words
 from openmxu_sim.operands.stimulus import stimulus
@@ -62,10 +61,8 @@ class Beats:
     def expect(self, sums: Words) -> None:
         """Add the results of a tile that has these sums."""
         config = self.config
-        words = golden.convert(sums, "fp32", config.result.name, subnormals=config.subnormals)
-        last = 1 << config.columns * config.result.width
-        beats = pack(words, config.result.width)
-        self.results += [*beats[:-1], beats[-1] | last]
+        beats = pack(results_of(config, sums), config.result.width)
+        self.results += [*beats[:-1], beats[-1] | 1 << config.columns * config.result.width]
 
 
 def make_beats(config: MxuConfig, seed: int = 1, share: int = 1) -> Beats:
@@ -101,19 +98,7 @@ def _add_product(beats: Beats, generator: np.random.Generator, m: int, precision
     inputs = stimulus(config, a, b, precision)
     beats.weights += inputs.weight_payloads()
     beats.activations += inputs.activation_payloads()
-    # Results in surplus columns are compared, too: these columns multiply with -0.
-    surplus = np.full((k, -n % config.columns), 1 << (config.source.width - 1), dtype=np.uint32)
-    wide = (golden.from_bits(words, fmt) for words in (a, np.concatenate([b, surplus], axis=1)))
-    product = golden.matmul(
-        *wide,
-        rows=config.rows,
-        precision=precision,
-        subnormals=config.subnormals,
-        operand=config.operand.name,
-        weight=config.weight_format.name,
-        terms=config.terms,
-    )
-    sums = golden.to_bits(product)
+    sums = product_sums(config, a, b, precision)
     for tile in inputs.tiles:
         if tile.emit:
             rows, start = tile.activations, tile.columns.start
@@ -173,8 +158,8 @@ class _Tiles:
         self._send_activations(activations, part, marks)
         sums = tile_sums(
             self._config,
-            self._operands(activations, part, self._config.operand),
-            self._operands(weights, weight_part, self._config.weight_format),
+            operands_of(self._config, activations, self._config.operand, part),
+            operands_of(self._config, weights, self._config.weight_format, weight_part),
             np.zeros((m, self._config.columns), dtype=np.uint32),
         )
         if marks["add"]:
@@ -194,7 +179,8 @@ class _Tiles:
             before, part = self._activations
             return self._changed(before[:m]), part
         if kind == "meeting":
-            weights = self._operands(*self._weights, self._config.operand)
+            weights, weight_part = self._weights
+            weights = operands_of(self._config, weights, self._config.operand, weight_part)
             met = vectors.meeting(operand, weights, m, _draw(self._generator))
             return golden.convert(met, operand, source, subnormals="ieee"), Part.WHOLE
         return self._words((m, len(self._weights[0])), kind, self._config.operand), self._part()
@@ -242,11 +228,8 @@ class _Tiles:
         ragged = self._generator.random() < 0.3
         k = int(self._generator.integers(1, config.rows + 1)) if ragged else config.rows
         weights = np.ascontiguousarray(self._words((config.columns, k), kind, config.weight_format).T)
-        # Missing rows multiply +0 with -0, which changes no sum.
-        block = np.full((config.rows, config.columns), 1 << (config.source.width - 1), dtype=np.uint32)
-        block[:k] = weights
-        above = _above([row + 1 == config.rows for row in range(config.rows)], part << 1)
-        self._beats.weights += _join(block[::-1], config.source.width, above)
+        above = [(row + 1 == config.rows) | part << 1 for row in range(config.rows)]
+        self._beats.weights += _join(whole_tile(config, weights)[::-1], config.source.width, above)
         return weights, part
 
     def _send_activations(self, activations: Words, part: Part, marks: dict[str, bool]) -> None:
@@ -255,22 +238,8 @@ class _Tiles:
         rows = np.zeros((m, config.rows), dtype=np.uint32)
         rows[:, : activations.shape[1]] = activations
         constant = sum(marks[mark] << MARKS.index(mark) for mark in TILE_MARKS) | part << len(MARKS)
-        ends = [(row == 0) << MARKS.index("first") | (row == m - 1) << MARKS.index("last") for row in range(m)]
-        self._beats.activations += _join(rows, config.source.width, _above(ends, constant))
-
-    def _operands(self, words: Words, part: Part, fmt: FloatFormat) -> Words:
-        """Convert words as the unit's edge does."""
-        config = self._config
-        if part != Part.WHOLE:
-            return split(words, "xhrml"[part], subnormals=config.subnormals)
-        if config.source == fmt:
-            return words
-        return golden.convert(words, config.source.name, fmt.name, subnormals=config.subnormals)
-
-
-def _above(lowest: list[bool] | list[int], constant: int) -> list[int]:
-    """Return the bits above the words of each beat: some bits of its own, and some that are the same for all."""
-    return [bits | constant for bits in lowest]
+        ends = ((row == 0) << MARKS.index("first") | (row == m - 1) << MARKS.index("last") for row in range(m))
+        self._beats.activations += _join(rows, config.source.width, [bits | constant for bits in ends])
 
 
 def _join(words: npt.NDArray[np.uint32], width: int, above: list[int]) -> list[int]:

@@ -9,7 +9,7 @@ from openmxu.spec.config import MxuConfig
 from openmxu.spec.formats import BF16, FP32
 from openmxu.spec.passes import PASSES
 from openmxu.spec.tiling import cycles
-from openmxu_sim import golden
+from openmxu_sim.cosim.benches.reference import product_sums, results_of
 from openmxu_sim.engines import compiled
 from openmxu_sim.engines.protocol import Run
 from openmxu_sim.operands import vectors
@@ -105,16 +105,7 @@ def compare_with_golden(cases: Iterable[Case], *, engine: Callable[..., Run] = c
     for case in cases:
         inputs = case.stimulus()
         config, shape = case.config, (case.m, case.k, case.n)
-        wide = (golden.from_bits(bits, config.source.name) for bits in (inputs.a, inputs.b))
-        product = golden.matmul(
-            *wide,
-            rows=config.rows,
-            precision=case.precision,
-            subnormals=config.subnormals,
-            result=config.result.name,
-            terms=config.terms,
-        )
-        expected = golden.to_bits(product) >> np.uint32(FP32.width - config.result.width)
+        expected = results_of(config, product_sums(config, inputs.a, inputs.b, case.precision)[:, : case.n])
         formula = cycles(config, *shape, case.precision)
         for stalls in (None, Stalls(case.seed)):
             run = engine(inputs, stalls=stalls)

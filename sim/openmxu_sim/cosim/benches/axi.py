@@ -18,14 +18,12 @@ from cocotbext.axi import (
     AxiStreamSource,
 )
 
-from openmxu.spec.formats import FP32
 from openmxu.spec.marks import MARKS, TILE_MARKS
 from openmxu.spec.passes import PASSES
 from openmxu.spec.tiling import cycles, tiles
 from openmxu.unit.axi import IDENTITY, Register
 from openmxu.unit.status import Error
-from openmxu_sim import golden
-from openmxu_sim.cosim.benches.reference import AnyBeats, first_mistake
+from openmxu_sim.cosim.benches.reference import AnyBeats, first_mistake, product_sums, results_of
 from openmxu_sim.cosim.benches.task import Task
 from openmxu_sim.cosim.clocking import PERIOD, within
 from openmxu_sim.operands import vectors
@@ -115,16 +113,7 @@ class Testbench:
             if not first["keep"]:
                 self.weights.send_nowait(_packet(block.weights, block.weight_part))
             self.activations.send_nowait(_packet(block.activations, _user(first) | block.activation_part << 4))
-        expected = golden.matmul(
-            golden.from_bits(a, fmt),
-            golden.from_bits(b, fmt),
-            rows=CONFIG.rows,
-            precision=precision,
-            subnormals=CONFIG.subnormals,
-            result=CONFIG.result.name,
-            terms=CONFIG.terms,
-        )
-        return golden.to_bits(expected) >> np.uint32(FP32.width - CONFIG.result.width), (m, k, n, precision)
+        return results_of(CONFIG, product_sums(CONFIG, a, b, precision)[:, :n]), (m, k, n, precision)
 
     def send_any(self, count: int) -> tuple[Any, Error]:
         """Send about so many beats, with any TUSER and TLAST; returns the results, and the first mistake."""

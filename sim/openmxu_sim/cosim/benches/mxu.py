@@ -7,19 +7,25 @@ import cocotb
 import numpy as np
 from cocotb.triggers import FallingEdge, RisingEdge
 
-from openmxu.spec.formats import FloatFormat
 from openmxu.spec.marks import MARKS, TILE_MARKS
 from openmxu.spec.passes import PASSES, Part
 from openmxu.spec.tiling import cycles
 from openmxu.unit.status import COUNTERS, Error
-from openmxu_sim import golden
-from openmxu_sim.cosim.benches.reference import AnyBeats, accumulate, first_mistake, tile_sums
+from openmxu_sim.cosim.benches.reference import (
+    AnyBeats,
+    accumulate,
+    first_mistake,
+    operands_of,
+    product_sums,
+    results_of,
+    tile_sums,
+    whole_tile,
+)
 from openmxu_sim.cosim.benches.task import Task
 from openmxu_sim.cosim.clocking import reset, start_clock, within
 from openmxu_sim.cosim.scoreboard import Scoreboard
 from openmxu_sim.cosim.stream import StreamSink, StreamSource, no_pauses, random_pauses
 from openmxu_sim.cosim.words import pack
-from openmxu_sim.golden.passes import split
 from openmxu_sim.operands import vectors
 from openmxu_sim.operands.aliases import Words
 from openmxu_sim.operands.stimulus import stimulus
@@ -80,50 +86,37 @@ class Testbench:
         self._send_activations(a, (add, clear_nan, emit, keep), a_part)
 
         begin = np.zeros((m, CONFIG.columns), dtype=np.uint32)
-        operands = _converted(a, a_part, CONFIG.operand), _converted(w, w_part, CONFIG.weight_format)
-        sums = tile_sums(CONFIG, *operands, begin)
+        activations = operands_of(CONFIG, a, CONFIG.operand, a_part)
+        sums = tile_sums(CONFIG, activations, operands_of(CONFIG, w, CONFIG.weight_format, w_part), begin)
         if add:
             sums = accumulate(self._bank[:m], sums, clear_nan=clear_nan, subnormals=CONFIG.subnormals)
         self._bank = np.concatenate([sums, self._bank[m:]])
         if emit:
             columns = w.T.tolist()
-            width = CONFIG.result.width
-            words = golden.convert(sums, "fp32", CONFIG.result.name, subnormals=CONFIG.subnormals)
-            for row, (beat, terms) in enumerate(zip(pack(words, width), a.tolist(), strict=True)):
-                last = row == m - 1
-                self.scoreboard.expect(beat | last << (width * CONFIG.columns), [terms + column for column in columns])
+            self._expect(sums, [[terms + column for column in columns] for terms in a.tolist()])
             # The bank is a ring: the next tile begins after the results.
             self._bank = self._bank[:0]
 
     def product(self, m: int, k: int, n: int, precision: str) -> None:
         """Send all tiles of a product of random operands, and expect its rows."""
-        fmt, width = CONFIG.source.name, CONFIG.result.width
+        fmt = CONFIG.source.name
         seeds = self.generator.integers(1 << 30, size=2).tolist()
         a, b = vectors.matrix((m, k), fmt, seeds[0]), vectors.matrix((n, k), fmt, seeds[1]).T
         inputs = stimulus(CONFIG, a, b, precision)
         self.weights.send(inputs.weight_payloads())
         self.activations.send(inputs.activation_payloads())
-        # Surplus columns multiply with -0.
-        surplus = np.full((k, -n % CONFIG.columns), 1 << (CONFIG.source.width - 1), dtype=np.uint32)
-        wide = (golden.from_bits(words, fmt) for words in (a, np.concatenate([b, surplus], axis=1)))
-        sums = golden.to_bits(
-            golden.matmul(
-                *wide,
-                rows=CONFIG.rows,
-                precision=precision,
-                subnormals=CONFIG.subnormals,
-                operand=CONFIG.operand.name,
-                weight=CONFIG.weight_format.name,
-                terms=CONFIG.terms,
-            )
-        )
-        words = golden.convert(sums, "fp32", CONFIG.result.name, subnormals=CONFIG.subnormals)
+        sums = product_sums(CONFIG, a, b, precision)
         for tile in inputs.tiles:
             if tile.emit:
-                block = words[tile.activations.start : tile.activations.stop, tile.columns.start :][:, : CONFIG.columns]
-                for row, beat in enumerate(pack(block, width)):
-                    last = row + 1 == len(block)
-                    self.scoreboard.expect(beat | last << (width * CONFIG.columns), b.T.tolist())
+                block = sums[tile.activations.start : tile.activations.stop, tile.columns.start :][:, : CONFIG.columns]
+                self._expect(block, [b.T.tolist()] * len(block))
+
+    def _expect(self, sums: Words, operands: list[list[list[int]]]) -> None:
+        """Expect the results of a tile; ``operands``: of each lane of each row."""
+        beats = pack(results_of(CONFIG, sums), CONFIG.result.width)
+        beats[-1] |= 1 << (CONFIG.result.width * CONFIG.columns)
+        for beat, lanes in zip(beats, operands, strict=True):
+            self.scoreboard.expect(beat, lanes)
 
     def random_tiles(self, beats: int) -> None:
         """Send tiles with any marks, of any length, with about so many rows of activations; the last has results."""
@@ -211,13 +204,9 @@ class Testbench:
         ragged = self.generator.random() < 0.3
         k = int(self.generator.integers(1, CONFIG.rows + 1)) if ragged else CONFIG.rows
         w = vectors.matrix((CONFIG.columns, k), CONFIG.source.name, int(self.generator.integers(1 << 30)), kind=kind).T
-        # Missing rows multiply +0 with -0.
-        block = np.full((CONFIG.rows, CONFIG.columns), 1 << (width - 1), dtype=np.uint32)
-        block[:k] = w
-        lasts = [row == CONFIG.rows - 1 for row in range(CONFIG.rows)]
         self.weights.send(
-            beat | (last | part << 1) << (CONFIG.columns * width)
-            for beat, last in zip(pack(block[::-1], width), lasts, strict=True)
+            beat | ((row == CONFIG.rows) | part << 1) << (CONFIG.columns * width)
+            for row, beat in enumerate(pack(whole_tile(CONFIG, w)[::-1], width), start=1)
         )
         return w, part
 
@@ -229,15 +218,6 @@ class Testbench:
         for row, beat in enumerate(pack(rows, width)):
             bits = sum(mark << bit for bit, mark in enumerate((row == 0, row == len(a) - 1, *marks)))
             self.activations.send([beat | (bits | part << len(MARKS)) << (CONFIG.rows * width)])
-
-
-def _converted(words: Words, part: int, fmt: FloatFormat) -> Words:
-    """Convert words as the unit's edge does."""
-    if part != Part.WHOLE:
-        return split(words, "xhrml"[part], subnormals=CONFIG.subnormals)
-    if CONFIG.source == fmt:
-        return words
-    return golden.convert(words, CONFIG.source.name, fmt.name, subnormals=CONFIG.subnormals)
 
 
 @cocotb.test()

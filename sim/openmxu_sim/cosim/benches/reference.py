@@ -8,11 +8,13 @@ import numpy as np
 from openmxu.spec.config import MxuConfig
 from openmxu.spec.formats import FloatFormat
 from openmxu.spec.marks import TILE_MARKS
+from openmxu.spec.passes import Part
 from openmxu.spec.recoded import Recoded
 from openmxu.unit.pe import ProcessingElement
 from openmxu.unit.status import Error
 from openmxu_sim import golden
 from openmxu_sim.golden.formats import decode
+from openmxu_sim.golden.passes import split
 from openmxu_sim.operands.aliases import Words
 
 Marks = Mapping[str, bool]
@@ -46,6 +48,44 @@ def recode(words: Words, operand: FloatFormat) -> Words:
     places = (recoded.width - 1, operand.fraction_width, 0)
     parts = [piece.astype(np.uint32) << np.uint32(shift) for piece, shift in zip(fields, places, strict=True)]
     return parts[0] | parts[1] | parts[2]
+
+
+def operands_of(config: MxuConfig, words: Words, fmt: FloatFormat, part: int = Part.WHOLE) -> Words:
+    """Return words as the unit's edge converts them."""
+    if part != Part.WHOLE:
+        return split(words, "xhrml"[part], subnormals=config.subnormals)
+    if config.source == fmt:
+        return words
+    return golden.convert(words, config.source.name, fmt.name, subnormals=config.subnormals)
+
+
+def results_of(config: MxuConfig, sums: Words) -> Words:
+    """Return sums as words on the stream of results."""
+    return golden.convert(sums, "fp32", config.result.name, subnormals=config.subnormals)
+
+
+def whole_tile(config: MxuConfig, weights: Words) -> Words:
+    """Return weights for all rows: missing ones multiply +0 with -0, which changes no sum."""
+    block = np.full((config.rows, config.columns), 1 << (config.source.width - 1), dtype=np.uint32)
+    block[: len(weights)] = weights
+    return block
+
+
+def product_sums(config: MxuConfig, a: Words, b: Words, precision: str) -> Words:
+    """Return the sums of a product, also those of surplus columns, which multiply with -0."""
+    fmt = config.source.name
+    surplus = np.full((len(b), -b.shape[1] % config.columns), 1 << (config.source.width - 1), dtype=np.uint32)
+    product = golden.matmul(
+        golden.from_bits(a, fmt),
+        golden.from_bits(np.concatenate([b, surplus], axis=1), fmt),
+        rows=config.rows,
+        precision=precision,
+        subnormals=config.subnormals,
+        operand=config.operand.name,
+        weight=config.weight_format.name,
+        terms=config.terms,
+    )
+    return golden.to_bits(product)
 
 
 def tile_sums(config: MxuConfig, activations: Words, weights: Words, psums: Words) -> Words:
@@ -90,7 +130,7 @@ class AnyBeats:
 
     def load(self, block: Words) -> None:
         """Add a tile's weights, in the format of the stream, row 0 first."""
-        self._loaded.append(self._converted(block, self._config.weight_format))
+        self._loaded.append(operands_of(self._config, block, self._config.weight_format))
 
     @property
     def may_keep(self) -> bool:
@@ -106,26 +146,20 @@ class AnyBeats:
         if marks["first"] and not marks["keep"]:
             self._active = self._loaded.popleft()
         assert self._active is not None, "no weights have been active yet"
-        index, mode = self._place(marks), self._config.subnormals
+        index = self._place(marks)
         psums = np.zeros((1, self._config.columns), dtype=np.uint32)
-        words = self._converted(activations[np.newaxis], self._config.operand)
+        words = operands_of(self._config, activations[np.newaxis], self._config.operand)
         [sums] = tile_sums(self._config, words, self._active, psums)
         if marks["add"]:
             old = self._sums[index]
             assert old is not None, "the sum to add to is not defined"
-            sums = accumulate(old, sums, clear_nan=marks["clear_nan"], subnormals=mode)
+            sums = accumulate(old, sums, clear_nan=marks["clear_nan"], subnormals=self._config.subnormals)
         self._sums[index] = sums
         if marks["emit"]:
             self._sums.append(None)
             self._sums.popleft()
         self._row = 0 if marks["last"] else index + 1
-        return golden.convert(sums, "fp32", self._config.result.name, subnormals=mode)
-
-    def _converted(self, words: Words, fmt: FloatFormat) -> Words:
-        source = self._config.source
-        if source == fmt:
-            return words
-        return golden.convert(words, source.name, fmt.name, subnormals=self._config.subnormals)
+        return results_of(self._config, sums)
 
     def _place(self, marks: Marks) -> int:
         return 0 if marks["first"] or marks["emit"] else self._row % self._config.depth
