@@ -29,25 +29,11 @@ class SimulationTimeoutError(SimulationError):
     """A simulation took longer than allowed."""
 
 
-def run_child(
-    spec: Mapping[str, Any],
-    *,
-    directory: Path,
-    environment: Mapping[str, str],
-    what: str,
-    timeout: float | None,
-    tick: Callable[[], None] | None = None,
-) -> None:
-    """Run cocotb's runner in a process of its own."""
+def run_child(spec: Mapping[str, Any], *, directory: Path, **options: Any) -> None:
+    """Run cocotb's runner in a process of its own; ``options`` are those of :func:`run_program`."""
     (directory / "spec.json").write_text(json.dumps(spec))
-    run_program(
-        [sys.executable, "-m", "openmxu_sim.cosim.child", "spec.json"],
-        directory=directory,
-        environment=environment,
-        what=what,
-        timeout=timeout,
-        tick=tick,
-    )
+    command = [sys.executable, "-m", "openmxu_sim.cosim.child", "spec.json"]
+    run_program(command, directory=directory, **options)
 
 
 def run_program(
@@ -59,7 +45,7 @@ def run_program(
     timeout: float | None,
     tick: Callable[[], None] | None = None,
 ) -> None:
-    """Run a program to its end; parameters as for :func:`run_child`."""
+    """Run a program to its end, with a log in the folder, which errors quote."""
     inherited = {
         name: value
         for name, value in os.environ.items()

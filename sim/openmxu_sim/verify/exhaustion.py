@@ -7,13 +7,10 @@ golden model: two sources that share nothing. For sums of products, which it has
 import ctypes
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
-from amaranth.hdl import Module, Shape
-from amaranth.lib import wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.hdl import Shape
 
 from openmxu.area.target.gates import gates, mapped
 from openmxu.arith import Adder, Converter, DotProductAdd, Multiplier, Splitter
@@ -44,7 +41,7 @@ class Sweep:
     name: str
     """Name of the operation."""
     make: Callable[[str], Any]
-    """Makes the unit, from its mode of subnormals."""
+    """Makes the unit, a splitter where there is a part, from its mode of subnormals."""
     inputs: tuple[str, ...]
     """Its ports, the lower half of the 32 bits first."""
     oracle: str
@@ -53,41 +50,22 @@ class Sweep:
     """The part that a splitter is told to make."""
 
 
-class _PartOf(wiring.Component):
-    """A splitter that makes one part only."""
-
-    def __init__(self, part: Part, subnormals: str) -> None:
-        self._part = part
-        self._subnormals = subnormals
-        super().__init__({"i": In(FP32.width), "o": Out(BF16.width)})
-
-    @property
-    def module_name(self) -> str:
-        """Name of the exported module."""
-        return f"part_{self._part}_{self._subnormals}"
-
-    def elaborate(self, platform: object) -> Module:
-        """Instantiate the splitter, and tell it the part."""
-        m = Module()
-        m.submodules.splitter = splitter = Splitter(subnormals=self._subnormals)
-        m.d.comb += [splitter.i.eq(self.i), splitter.i_part.eq(self._part), self.o.eq(splitter.o)]
-        return m
-
-
-def _told(splitter: str, name: str, part: Part) -> str:
-    """Return RTLIL of a module ``told`` that makes one part only, around a splitter in RTLIL, called ``name``."""
-    top = "attribute \\top 1\n"
-    return f"""{splitter.replace(top, "")}
+def _told(subnormals: str, part: Part, change: Callable[[str], str] | None) -> Netlist:
+    """Return the gates of a splitter that makes one part only, ``change`` being one of its RTLIL."""
+    splitter, top = Splitter(subnormals=subnormals), "attribute \\top 1\n"
+    rtlil = to_rtlil(splitter)
+    text = f"""{(rtlil if change is None else change(rtlil)).replace(top, "")}
 {top}module \\told
   wire width {FP32.width} input 1 \\i
   wire width {BF16.width} output 2 \\o
-  cell \\{name} \\splitter
+  cell \\{splitter.module_name} \\splitter
     connect \\i \\i
     connect \\i_part {Shape.cast(Part).width}'{part:b}
     connect \\o \\o
   end
 end
 """
+    return mapped(text, "told")
 
 
 def _part_name(part: Part) -> str:
@@ -103,7 +81,7 @@ SWEEPS = {
         Sweep("fp32 -> bf16", lambda mode: Converter(FP32, BF16, subnormals=mode), ("i",), "converter.c"),
         Sweep("fp16 + fp16", lambda mode: Adder(FP16, subnormals=mode), ("i_b", "i_a"), "adder_fp16.c"),
         *(
-            Sweep(_part_name(part), partial(_PartOf, part), ("i",), "splitter.c", part)
+            Sweep(_part_name(part), lambda mode: Splitter(subnormals=mode), ("i",), "splitter.c", part)
             for part in Part
             if part is not Part.WHOLE  # that is the conversion
         ),
@@ -126,7 +104,9 @@ def sweep(
 ) -> Tally:
     """Compare all 2^32 results of a unit, or those up to the first wrong ones."""
     chosen = SWEEPS[name]
-    return _sweep(chosen, gates(chosen.make(subnormals), change=change), subnormals, progress)
+    if chosen.part is Part.WHOLE:
+        return _sweep(chosen, gates(chosen.make(subnormals), change=change), subnormals, progress)
+    return _sweep(chosen, _told(subnormals, chosen.part, change), subnormals, progress)
 
 
 def _sweep(chosen: Sweep, netlist: Any, subnormals: str, progress: Progress | None) -> Tally:
@@ -147,13 +127,11 @@ def _sweep(chosen: Sweep, netlist: Any, subnormals: str, progress: Progress | No
 
 def parts(subnormals: str, *, change: Callable[[str], str], progress: Progress | None = None) -> Tally:
     """Compare all parts of all fp32 numbers, or those up to the first wrong ones; no reserved part is asked for."""
-    splitter = Splitter(subnormals=subnormals)
-    changed = change(to_rtlil(splitter))
+    changed = change(to_rtlil(Splitter(subnormals=subnormals)))
     count = 0
     for part in Part:
         name = "fp32 -> bf16" if part is Part.WHOLE else _part_name(part)
-        netlist = mapped(_told(changed, splitter.module_name, part), "told")
-        tally = _sweep(SWEEPS[name], netlist, subnormals, progress)
+        tally = _sweep(SWEEPS[name], _told(subnormals, part, lambda _: changed), subnormals, progress)
         count += tally.count
         if tally.wrong:
             return replace(tally, count=count)

@@ -230,36 +230,30 @@ _QUICK_BUGS = (
 def exploration_checks(_: bool) -> Iterator[Check]:
     for thorough, units in ((False, _EXPLORED), (True, _EXPLORED_WHEN_THOROUGH)):
         for *sizes, tile, tiles, seconds in units:
-            config = small_unit(*sizes)
-            yield Check(
-                "every state of a small unit, any data, any stalls",
-                f"{description(config, tile)}, sums up to {tiles}",
-                "terms in the contract's order",
-                partial(_explore, config, longest_tile=tile, longest_sum=tiles),
-                thorough=thorough,
-                seconds=seconds,
-            )
+            bounds = {"longest_tile": tile, "longest_sum": tiles}
+            yield _exploration("any data, any stalls", f", sums up to {tiles}", sizes, bounds, seconds, thorough)
     for *sizes, mistakes, seconds in _EXPLORED_WITH_WEIGHTS_KEPT:
-        config = small_unit(*sizes)
         wrong = f", {counted(mistakes, 'mistake')}" if mistakes else ""
-        yield Check(
-            "every state of a small unit, weights kept or not",
-            f"{description(config, 1)}{wrong}",
-            "the reference of streams" if mistakes else "terms in the contract's order",
-            partial(_explore, config, longest_tile=1, longest_sum=1, mistakes=mistakes, keeps=True),
-            thorough=seconds > 15,
-            seconds=seconds,
-        )
+        bounds = {"longest_tile": 1, "longest_sum": 1, "mistakes": mistakes, "keeps": True}
+        yield _exploration("weights kept or not", wrong, sizes, bounds, seconds, seconds > 15)
     for *sizes, tile, tiles, mistakes, seconds in _EXPLORED_WITH_MISTAKES:
-        config = small_unit(*sizes)
-        yield Check(
-            "every state of a small unit, whatever its senders do wrong",
-            f"{description(config, tile)}, {counted(mistakes, 'mistake')}",
-            "the reference of streams",
-            partial(_explore, config, longest_tile=tile, longest_sum=tiles, mistakes=mistakes),
-            thorough=seconds > 15,
-            seconds=seconds,
-        )
+        wrong = f", {counted(mistakes, 'mistake')}"
+        bounds = {"longest_tile": tile, "longest_sum": tiles, "mistakes": mistakes}
+        yield _exploration("whatever its senders do wrong", wrong, sizes, bounds, seconds, seconds > 15)
+
+
+def _exploration(
+    group: str, bound: str, sizes: list[int], bounds: dict[str, int], seconds: int, thorough: bool
+) -> Check:
+    config = small_unit(*sizes)
+    return Check(
+        f"every state of a small unit, {group}",
+        f"{description(config, bounds['longest_tile'])}{bound}",
+        "the reference of streams" if bounds.get("mistakes") else "terms in the contract's order",
+        partial(_explore, config, **bounds),
+        thorough=thorough,
+        seconds=seconds,
+    )
 
 
 def bug_checks(thorough: bool) -> Iterator[Check]:
