@@ -140,18 +140,14 @@ def stimulus(config: MxuConfig, a: Words, b: Words, precision: str = "default") 
 def _check_size(config: MxuConfig, m: int, k: int, n: int, passes: int) -> None:
     """Refuse a product whose tiles or result beats would not fit in memory."""
     columns = -(-n // config.columns)
-    count = passes * -(-m // config.depth) * -(-k // config.rows) * columns
-    if count > _MOST_TILES:
-        raise ValueError(
-            f"the product must have at most {_MOST_TILES} tiles on a clocked engine, not {count}: "
-            f"{m}x{k}x{n} on {config.rows}x{config.columns}"
-        )
+    parts = passes * -(-m // config.depth) * -(-k // config.rows) * columns
     words = m * columns * config.columns
-    if words > _MOST_WORDS:
-        raise ValueError(
-            f"the product must have at most {_MOST_WORDS} words of results on a clocked engine, not "
-            f"{words}: {m}x{k}x{n} on {config.rows}x{config.columns}"
-        )
+    for count, most, what in ((parts, _MOST_TILES, "tiles"), (words, _MOST_WORDS, "words of results")):
+        if count > most:
+            raise ValueError(
+                f"the product must have at most {most} {what} on a clocked engine, not {count}: {m}x{k}x{n} on "
+                f"{config.rows}x{config.columns}"
+            )
 
 
 def collect(config: MxuConfig, beats: Words, m: int, k: int, n: int) -> Words:

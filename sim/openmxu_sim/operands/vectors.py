@@ -81,14 +81,14 @@ def partners(fmt: str, a: npt.ArrayLike, seed: int) -> Bits:
 def _partners(fmt: Format, a: Ints, rng: np.random.Generator) -> Ints:
     """Second operands as :func:`partners` returns them, without checks."""
     kinds: list[Callable[[Format, Ints, np.random.Generator], Ints]] = [
-        _independent,
+        lambda fmt, a, rng: _operands(fmt, len(a), rng),
         _near,
         _near,
         _cancelling,
         _half_ulp,
         _carrying,
         _extreme_product,
-        _corner_partner,
+        lambda fmt, a, rng: edges(fmt, len(a), rng),
     ]
     b = np.empty_like(a)
     kind = rng.integers(len(kinds), size=len(a))
@@ -166,11 +166,6 @@ def _signs(fmt: Format, count: int, rng: np.random.Generator) -> Ints:
     return rng.integers(2, size=count) * fmt.sign_bit
 
 
-def _exponents(fmt: Format, count: int, rng: np.random.Generator) -> Ints:
-    """Random exponent fields, as patterns; zero and all ones included."""
-    return rng.integers(1 << fmt.exponent_width, size=count) << fmt.fraction_width
-
-
 def _sparse(fmt: Format, count: int, rng: np.random.Generator) -> Ints:
     """Fractions with one to three ones."""
     return np.bitwise_or.reduce(1 << rng.integers(fmt.fraction_width, size=(3, count)), axis=0)
@@ -205,7 +200,8 @@ def _fractions(fmt: Format, count: int, rng: np.random.Generator) -> Ints:
 
 def _operands(fmt: Format, count: int, rng: np.random.Generator) -> Ints:
     """Operands as :func:`operands` returns them, without checks."""
-    anywhere = _signs(fmt, count, rng) | _exponents(fmt, count, rng)
+    # Any exponent, zero and all ones included.
+    anywhere = _signs(fmt, count, rng) | rng.integers(1 << fmt.exponent_width, size=count) << fmt.fraction_width
     tiny_exponents = rng.integers(min(4, 1 << fmt.exponent_width), size=count) << fmt.fraction_width
     kinds = np.stack(
         [
@@ -233,11 +229,6 @@ def _with_exponent(fmt: Format, field: Ints, rng: np.random.Generator) -> Ints:
     count = len(field)
     exponent = np.clip(field, 0, largest) << fmt.fraction_width
     return _signs(fmt, count, rng) | exponent | _fractions(fmt, count, rng)
-
-
-def _independent(fmt: Format, a: Ints, rng: np.random.Generator) -> Ints:
-    """Any operands."""
-    return _operands(fmt, len(a), rng)
 
 
 def _near(fmt: Format, a: Ints, rng: np.random.Generator) -> Ints:
@@ -277,11 +268,6 @@ def _extreme_product(fmt: Format, a: Ints, rng: np.random.Generator) -> Ints:
     # Powers of two: the product has the fraction of `a`, which is a tie now and then.
     b[rng.random(len(a)) < 0.5] &= ~fmt.fraction_mask
     return b
-
-
-def _corner_partner(fmt: Format, a: Ints, rng: np.random.Generator) -> Ints:
-    """Corners, whatever `a` is."""
-    return edges(fmt, len(a), rng)
 
 
 def _mixed_matrix(fmt: Format, rows: int, columns: int, rng: np.random.Generator) -> Ints:

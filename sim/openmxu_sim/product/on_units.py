@@ -25,7 +25,7 @@ from openmxu_sim.engines.known_answer import golden_name
 from openmxu_sim.engines.protocol import Device, Run
 from openmxu_sim.golden.environment import ieee_arithmetic
 from openmxu_sim.golden.setup import check_precision
-from openmxu_sim.operands.aliases import Progress, share_of
+from openmxu_sim.operands.aliases import Progress, Words, share_of
 from openmxu_sim.operands.stimulus import Stalls, collect, stimulus
 from openmxu_sim.operands.tensors import as_given
 from openmxu_sim.product.results import Product, Statistics
@@ -136,23 +136,14 @@ def simulate(
         _check_waveform(vcd, window, chosen, units, len(left))
 
         start = time.perf_counter()
-        multiply = (
-            partial(_multiply_at_once, chosen, software=software)
-            if run is None
-            else partial(_multiply_by_clock, run, units=units)
-        )
-        result, runs = multiply(config, left, right, precision=precision, progress=progress)
-    statistics = _statistics(
-        config,
-        (len(left), *left.shape[1:], right.shape[2]),
-        runs,
-        accumulate=accumulate,
-        precision=precision,
-        units=units,
-        engine=chosen,
-        reason=reason,
-        seconds=time.perf_counter() - start,
-    )
+        how: dict[str, Any] = {"precision": precision, "progress": progress}
+        if run is None:
+            result, runs = _multiply_at_once(chosen, config, left, right, software=software, **how), None
+        else:
+            result, runs = _multiply_by_clock(run, config, left, right, units=units, **how)
+    sizes = len(left), *left.shape[1:], right.shape[2]
+    facts = {"engine": chosen, "reason": reason, "accumulate": accumulate, "seconds": time.perf_counter() - start}
+    statistics = _statistics(config, sizes, runs, precision=precision, units=units, **facts)
     return Product(result.reshape(shape), statistics)
 
 
@@ -258,31 +249,22 @@ def _opened(
     clocked = {name: options[name] for name in ("vcd", "stalls")}
     if engine == BOARD:
         options["specified"].check_clock(f"engine {BOARD!r}")
-        _check_board(options["units"], clocked)
+        for name, only in {"units": 1, **dict.fromkeys(clocked)}.items():
+            if options[name] != only:
+                raise ValueError(f"{name} must be {only!r} on engine {BOARD!r}, not {options[name]!r}")
         with connect(options["port"] or "auto") as board:
             config = _unit_of(board, unit, shorthand, dtype)
             yield config, engine, f"requested, on {board.port}", board.run
         return
     config = _unit(unit, shorthand, dtype)
     engine, reason = _engine(engine, config, options["specified"], clocked=clocked)
-    run = partial(load(engine), **_options(**clocked, window=options["window"])) if engine in CLOCKED else None
-    yield config, engine, reason, run
-
-
-def _options(vcd: Path | str | None, stalls: int | None, window: Window | None) -> dict[str, Any]:
-    """Options of an engine with a clock that are the same for all units."""
-    options: dict[str, Any] = {} if window is None else {"window": window}
-    waits = None if stalls is None else Stalls(stalls)
-    return options | {"stalls": waits, "vcd": None if vcd is None else Path(vcd)}
-
-
-def _check_board(units: int, clocked: Mapping[str, object]) -> None:
-    """Refuse options that a board does not have."""
-    refused: dict[str, tuple[object, object]] = {"units": (units, 1)}
-    refused |= {name: (value, None) for name, value in clocked.items()}
-    for name, (value, only) in refused.items():
-        if value != only:
-            raise ValueError(f"{name} must be {only!r} on engine {BOARD!r}, not {value!r}")
+    if engine not in CLOCKED:
+        yield config, engine, reason, None
+        return
+    stalls, vcd, window = (options[name] for name in ("stalls", "vcd", "window"))
+    waits, file = None if stalls is None else Stalls(stalls), None if vcd is None else Path(vcd)
+    part = {} if window is None else {"window": window}  # which other engines do not take
+    yield config, engine, reason, partial(load(engine), stalls=waits, vcd=file, **part)
 
 
 def _unit_of(
@@ -310,7 +292,7 @@ def _multiply_at_once(
     software: Mapping[str, Any],
     precision: str,
     progress: Progress | None,
-) -> tuple[npt.NDArray[Any], None]:
+) -> npt.NDArray[Any]:
     """Products of (P, M, K) and (P, K, N) without a clock."""
     options: dict[str, Any] = {
         "rows": config.rows,
@@ -323,10 +305,10 @@ def _multiply_at_once(
         **software,
     }
     if engine == "model":
-        return model.products(golden.to_bits(a), golden.to_bits(b), progress=progress, **options), None
+        return model.products(golden.to_bits(a), golden.to_bits(b), progress=progress, **options)
     result = _empty(config, a, b)
     golden_products(a, b, result, options)
-    return result, None
+    return result
 
 
 def _multiply_by_clock(
@@ -339,13 +321,28 @@ def _multiply_by_clock(
     units: int,
     progress: Progress | None,
 ) -> tuple[npt.NDArray[Any], list[list[Run]]]:
-    """Products of (P, M, K) and (P, K, N), one after the other, and their runs on each unit."""
-    result, runs = _empty(config, a, b), []
-    for number, (values, left, right) in enumerate(zip(result, a, b, strict=True)):
-        share = share_of(progress, number, len(a))
-        values[:], among = _run_on_units(run, config, left, right, precision=precision, units=units, progress=share)
-        runs.append(among)
+    """Products of (P, M, K) and (P, K, N), one after the other, as are the units, and their runs on each of these."""
+    result, runs = _empty(config, a, b), list[list[Run]]()
+    (count, m, k), n = a.shape, b.shape[2]
+    among = shares(config, n, units) if m and k else []
+    for number, values in enumerate(result):
+        left, right = (_words(config, stack[number]) for stack in (a, b))
+        words, whole = np.zeros((m, n), dtype=np.uint32), share_of(progress, number, count)
+        runs.append([])
+        for unit, share in enumerate(among):
+            columns = slice(share.start, share.stop)
+            inputs = stimulus(config, left, np.ascontiguousarray(right[:, columns]), precision)
+            runs[-1].append(run(inputs, progress=share_of(whole, unit, len(among))))
+            words[:, columns] = collect(config, runs[-1][-1].beats, m, k, len(share))
+        values[:] = golden.to_array(words, _name(config.result))
     return result, runs
+
+
+def _words(config: MxuConfig, matrix: npt.NDArray[Any]) -> Words:
+    """Return a matrix as words of the unit's streams."""
+    if config.source == FP32:
+        return golden.to_bits(matrix)
+    return np.ascontiguousarray(matrix).view(f"u{matrix.itemsize}").astype(np.uint32)
 
 
 def _empty(config: MxuConfig, a: npt.NDArray[Any], b: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -354,46 +351,14 @@ def _empty(config: MxuConfig, a: npt.NDArray[Any], b: npt.NDArray[Any]) -> npt.N
     return np.empty((len(a), a.shape[1], b.shape[2]), dtype)
 
 
-def _run_on_units(
-    run: Callable[..., Run],
-    config: MxuConfig,
-    a: npt.NDArray[Any],
-    b: npt.NDArray[Any],
-    *,
-    precision: str,
-    units: int,
-    progress: Progress | None,
-) -> tuple[npt.NDArray[Any], list[Run]]:
-    """Compute one product on one unit, or on several, one after the other; returns it and the runs."""
-    left, right = (
-        golden.to_bits(array)
-        if config.source == FP32
-        else np.ascontiguousarray(array).view(f"u{array.itemsize}").astype(np.uint32)
-        for array in (a, b)
-    )
-    (m, k), n = left.shape, right.shape[1]
-    among = shares(config, n, units) if m and k else []
-
-    words, runs = np.zeros((m, n), dtype=np.uint32), []
-    for unit, share in enumerate(among):
-        columns = slice(share.start, share.stop)
-        inputs = stimulus(config, left, np.ascontiguousarray(right[:, columns]), precision)
-        runs.append(run(inputs, progress=share_of(progress, unit, len(among))))
-        words[:, columns] = collect(config, runs[-1].beats, m, k, len(share))
-    return golden.to_array(words, _name(config.result)), runs
-
-
 def _statistics(
     config: MxuConfig,
     sizes: tuple[int, int, int, int],
     runs: Sequence[Sequence[Run]] | None,
     *,
-    accumulate: str,
     precision: str,
     units: int,
-    engine: str,
-    reason: str,
-    seconds: float,
+    **facts: Any,
 ) -> Statistics:
     """Return the statistics of products; ``runs``: by product and unit, ``None`` on an engine without a clock."""
     products, m, k, n = sizes
@@ -405,13 +370,12 @@ def _statistics(
     else:
         cycles, source = sum(max((record.cycles for record in among), default=0) for among in runs), "measured"
     counters = [record.counters for among in runs or () for record in among if record.counters is not None]
+    for name in ("busy", "input_stalls", "output_stalls"):
+        facts[name] = sum(getattr(record, name) for record in counters) if counted else None
     traffic = stream_bytes(config, m, k, n, precision)
     return Statistics(
-        engine=engine,
-        reason=reason,
         config=config,
         units=units,
-        accumulate=accumulate,
         precision=precision,
         products=products,
         m=m,
@@ -421,14 +385,10 @@ def _statistics(
         cycles=cycles,
         cycles_source=source,
         utilisation=products * passes * m * k * n / (units * config.rows * config.columns * cycles) if cycles else 0.0,
-        **{
-            name: sum(getattr(record, name) for record in counters) if counted else None
-            for name in ("busy", "input_stalls", "output_stalls")
-        },
         weight_bytes=products * traffic.weights,
         activation_bytes=products * traffic.activations,
         result_bytes=products * traffic.results,
-        seconds=seconds,
+        **facts,
     )
 
 

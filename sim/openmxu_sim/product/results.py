@@ -57,11 +57,7 @@ class Statistics:
         """The statistics as plain data, the parameters of the unit among them."""
         config = self.config
         unit = {
-            "rows": config.rows,
-            "columns": config.columns,
-            "stages": config.stages,
-            "terms": config.terms,
-            "subnormals": config.subnormals,
+            **{name: getattr(config, name) for name in ("rows", "columns", "stages", "terms", "subnormals")},
             "operand": config.operand.name,
             "source": config.source.name,
             "output": config.result.name,

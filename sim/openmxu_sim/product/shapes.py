@@ -32,19 +32,14 @@ def as_operand(array: npt.ArrayLike, parameter: str) -> npt.NDArray[Any]:
     values = np.asarray(array)
     if values.dtype == np.dtype("V2"):
         values = values.view(ml_dtypes.bfloat16)
-    known = values.dtype in golden.DTYPES.values()
-    if not known and values.dtype.kind not in "biuf" and not _is_real_extension(values.dtype):
-        raise TypeError(f"{parameter} must be an array of real numbers, not of {values.dtype}")
-    if not known:
+    if values.dtype not in golden.DTYPES.values():
+        own = values.dtype.kind == "V" and values.dtype.type.__module__.startswith("ml_dtypes")  # as numpy calls them
+        if values.dtype.kind not in "biuf" and not own:
+            raise TypeError(f"{parameter} must be an array of real numbers, not of {values.dtype}")
         _log.warning("%s: %s converted to float32", parameter, values.dtype)
         with np.errstate(over="ignore"):  # too large for float32 is infinity, as documented
             values = values.astype(np.float32)
     return values
-
-
-def _is_real_extension(dtype: np.dtype[Any]) -> bool:
-    """Whether ``dtype`` is one of ml_dtypes' numbers, which numpy calls void."""
-    return dtype.kind == "V" and dtype.type.__module__.startswith("ml_dtypes")
 
 
 def to_stacks(

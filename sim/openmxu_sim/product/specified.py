@@ -42,19 +42,7 @@ _SIDES = ("operand", "weight")
 def specify(a: _Stack, b: _Stack, shorthand: Mapping[str, Any], sums: Mapping[str, Any]) -> Specified:
     """Decode MX numbers, as bf16 holds them; what else is no format of hardware is left to engines without a clock.
 
-    Parameters
-    ----------
-    a, b
-        (P, M, K) and (P, K, N).
-    shorthand
-        Parameters of the unit, among them ``operand`` and ``weight``, ``None`` where they are not given.
-    sums
-        ``accumulate``, ``between`` and ``seed``; ``None`` where they are as usual.
-
-    Raises
-    ------
-    TypeError, ValueError
-        A specification is outside its domain.
+    Parameters of the unit, and of its sums, are ``None`` where they are not given.
     """
     for name in ("accumulate", "between"):
         if sums[name] is not None:
