@@ -8,7 +8,7 @@ both together mean something.
 
 import itertools
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -39,10 +39,7 @@ class Table:
         """Return the value at a slew and a load, in the library's units."""
         row, across = _place(self.slews, slew)
         column, along = _place(self.loads, load)
-        values = [
-            _between(self.rows[index], column, along) for index in (row, row + 1)[: 1 if len(self.slews) == 1 else 2]
-        ]
-        return values[0] if len(values) == 1 else values[0] + across * (values[1] - values[0])
+        return _between([_between(values, column, along) for values in self.rows[row : row + 2]], 0, across)
 
 
 def _place(axis: tuple[float, ...], at: float) -> tuple[int, float]:
@@ -53,7 +50,7 @@ def _place(axis: tuple[float, ...], at: float) -> tuple[int, float]:
     return low, (at - axis[low]) / (axis[low + 1] - axis[low])
 
 
-def _between(row: tuple[float, ...], column: int, along: float) -> float:
+def _between(row: Sequence[float], column: int, along: float) -> float:
     return row[0] if len(row) == 1 else row[column] + along * (row[column + 1] - row[column])
 
 
@@ -135,7 +132,6 @@ class Cells:
     nanoseconds: float
     """Nanoseconds of a time of 1."""
     cells: Mapping[str, Cell] = field(repr=False)
-    """Cells by name."""
 
 
 @lru_cache(maxsize=8)
@@ -208,6 +204,8 @@ def _cell(group: Group, top: Group, templates: Mapping[str, Group]) -> Cell:
             outputs.append(made)
     kept = [child for child in group.groups if child.kind == "ff"]
     others = [child for child in group.groups if child.kind in ("latch", "statetable", "ff_bank", "latch_bank")]
+    stores = kept[0].attributes if kept else {}
+    clock = stores.get("clocked_on", "").strip("() ")
     refused = ""
     if others or any(child.kind == "bus" for child in group.groups):
         refused = "it is a latch, or stores in another way than a flip-flop"
@@ -215,18 +213,15 @@ def _cell(group: Group, top: Group, templates: Mapping[str, Group]) -> Cell:
         refused = "it drives z"
     elif len(inputs) + len(kept) > MOST_PINS:
         refused = f"it has more than {MOST_PINS} inputs"
-    elif kept and kept[0].attributes.get("clocked_on", "").strip("() ") not in {pin.name for pin in inputs}:
+    elif kept and clock not in {pin.name for pin in inputs}:
         refused = "its clock is not the rising edge of a pin"
-    if not kept:
-        return Cell(group.name, tuple(inputs), tuple(outputs), refused=refused)
-    stores = kept[0].attributes
     return Cell(
         group.name,
         tuple(inputs),
         tuple(outputs),
-        stores.get("clocked_on", "").strip("() "),
+        clock,
         stores.get("next_state", ""),
-        tuple(kept[0].names),
+        tuple(kept[0].names) if kept else (),
         tuple(stores[name] for name in ("clear", "preset") if name in stores),
         refused,
     )

@@ -82,11 +82,7 @@ class Player:
         )
 
     def play(self, inputs: dict[str, Bits]) -> Activity:
-        """Play cycles.
-
-        A cycle begins with the rising edge of the clock; inputs change when outputs of flip-flops do, as they are such
-        outputs of a neighbour.
-        """
+        """Play cycles, each from a rising edge of the clock on; inputs change when outputs of flip-flops do."""
         levels = np.ascontiguousarray(
             np.concatenate([inputs[name] for name in self.netlist.inputs], axis=1), dtype=np.uint8
         )

@@ -23,7 +23,7 @@ from openmxu.runtime.native import CompilationError, CompilerNotFoundError, find
 from openmxu_sim.energy.cells import NoPowerError, read_cells
 from openmxu_sim.energy.events import Player
 from openmxu_sim.energy.timed import TimedNetlist, UnsuitableError, read_timed
-from openmxu_sim.energy.workloads import STRETCH, Layer, Workload, random_workload, read_layer, workload
+from openmxu_sim.energy.workloads import STRETCH, Layer, random_workload, read_layer, workload
 
 STRETCHES, SEEDS = 256, 3
 """Stretches in a figure, and figures in a mean."""
@@ -110,14 +110,20 @@ def _sources() -> str:
 
 def _measured(player: Player, point: Point, operands: str, layer: Layer | None) -> dict[str, float]:
     """Return means over the seeds."""
-    runs = [_played(player, *_workload(player.netlist, point, operands, seed, layer)) for seed in range(SEEDS)]
+    runs = [_played(player, point, operands, seed, layer) for seed in range(SEEDS)]
     sums = [sum(run[:3]) for run in runs]
     means = dict(zip(_FIGURES, np.mean(runs, axis=0).tolist(), strict=True))
     return {**means, "spread": float(np.std(sums, ddof=1) / np.mean(sums))}
 
 
-def _played(player: Player, load: Workload, right: str) -> list[float]:
+def _played(player: Player, point: Point, operands: str, seed: int, layer: Layer | None) -> list[float]:
     """Return the figures of one seed. All outputs are compared with the golden model's, or with those of the cells."""
+    if operands == RANDOM:
+        right = "its cells' without delays"
+        load = random_workload(player.netlist, cycles=STRETCHES * STRETCH, seed=seed)
+    else:
+        right = "the golden model's"
+        load = workload(point, operands, stretches=STRETCHES, seed=seed, layer=layer)
     activity = player.play(load.inputs)
     for name, wanted in load.outputs.items():
         wrong = np.flatnonzero((activity.outputs[name][load.since :] != wanted[load.since :]).any(axis=1))
@@ -125,15 +131,6 @@ def _played(player: Player, load: Workload, right: str) -> list[float]:
             raise UnsuitableError(f"{name} differs from {right} in {len(wrong)} cycles, first {wrong[0]}")
     clock, flip_flops, logic = activity.energies[load.counted].mean(axis=0)
     return [clock, flip_flops, logic, clock + activity.at_once[load.counted].mean()]
-
-
-def _workload(
-    netlist: TimedNetlist, point: Point, operands: str, seed: int, layer: Layer | None
-) -> tuple[Workload, str]:
-    """Return the inputs and expected outputs of a netlist, and the owner of these outputs."""
-    if operands == RANDOM:
-        return random_workload(netlist, cycles=STRETCHES * STRETCH, seed=seed), "its cells' without delays"
-    return workload(point, operands, stretches=STRETCHES, seed=seed, layer=layer), "the golden model's"
 
 
 def netlist_of(result: Result, limit: float = yosys.TIME_LIMIT) -> TimedNetlist:

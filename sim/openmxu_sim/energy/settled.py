@@ -8,40 +8,30 @@ from openmxu_sim.energy.timed import Instance, TimedNetlist
 
 def settled(netlist: TimedNetlist, inputs: dict[str, Bits]) -> dict[str, Bits]:
     """Return outputs at the end of each cycle; flip-flops hold 0 before, and inputs are 0."""
-    levels = _Levels(netlist)
+    levels = [0, 1] + [0] * (netlist.nets - 2)
+    cells = [_Cell(part) for part in netlist.instances]
+    gates, stored = cells[: netlist.gates], cells[netlist.gates :]
+
+    def follow() -> None:
+        """Compute all outputs, those of flip-flops first."""
+        for cell in (*stored, *gates):
+            state = cell.state(levels)
+            for net, table in cell.outputs:
+                levels[net] = table >> state & 1
+
+    follow()
     ports = [net for bits in netlist.inputs.values() for net in bits]
     wanted = [net for bits in netlist.outputs.values() for net in bits]
     outputs = []
     for row in np.concatenate([inputs[name] for name in netlist.inputs], axis=1).tolist():
-        levels.clock()
-        for net, level in zip(ports, row, strict=True):
-            levels.of[net] = level
-        levels.follow()
-        outputs.append([levels.of[net] for net in wanted])
-    return by_port(netlist, np.array(outputs, np.uint8))
-
-
-class _Levels:
-    """The levels of a netlist's nets."""
-
-    def __init__(self, netlist: TimedNetlist) -> None:
-        self.of = [0, 1] + [0] * (netlist.nets - 2)
-        self._gates = [_Cell(part) for part in netlist.instances[: netlist.gates]]
-        self._stored = [_Cell(part) for part in netlist.instances[netlist.gates :]]
-        self.follow()
-
-    def clock(self) -> None:
-        """Let flip-flops store the values of their next states."""
-        taken = [cell.next_state >> cell.state(self.of) & 1 for cell in self._stored]
-        for cell, level in zip(self._stored, taken, strict=True):
+        taken = [cell.next_state >> cell.state(levels) & 1 for cell in stored]
+        for cell, level in zip(stored, taken, strict=True):
             cell.held = level
-
-    def follow(self) -> None:
-        """Compute all outputs, those of flip-flops first."""
-        for cell in (*self._stored, *self._gates):
-            state = cell.state(self.of)
-            for net, table in cell.outputs:
-                self.of[net] = table >> state & 1
+        for net, level in zip(ports, row, strict=True):
+            levels[net] = level
+        follow()
+        outputs.append([levels[net] for net in wanted])
+    return by_port(netlist, np.array(outputs, np.uint8))
 
 
 class _Cell:

@@ -240,7 +240,7 @@ def _fill(part: Instance, cells: Cells, loads: Sequence[Edges], slews: Sequence[
             for before, after in arc.edges:
                 slew, load = slews[part.inputs[number]][before], loads[net][after]
                 delay = picoseconds * _looked_up(arc.delays[after], slew, load)
-                delays[number][before][after] = _larger(delays[number][before][after], delay)
+                delays[number][before][after] = max(delay, delays[number][before][after])  # NaN is not larger
                 reached[after] = max(reached[after], _looked_up(arc.slews[after], slew, load))
         part.delays.append(delays)
         part.output_energies.append(_output_energies(part, pin, cells.unit, loads[net], slews))
@@ -250,10 +250,6 @@ def _fill(part: Instance, cells: Cells, loads: Sequence[Edges], slews: Sequence[
         for pin, net in zip(part.cell.inputs, part.inputs, strict=True)
     ]
     return outputs
-
-
-def _larger(known: float, value: float) -> float:
-    return value if math.isnan(known) else max(known, value)
 
 
 def _looked_up(table: Any, slew: float, load: float) -> float:
@@ -296,17 +292,10 @@ def _energies(part: Instance, powers: Sequence[Power], edge: int, unit: float, s
 
 
 def _condition(when: str, part: Instance) -> tuple[bool, ...]:
-    """Return whether a condition holds, by the state; empty if there is no condition."""
-    if not when:
-        return ()
-    return truth(_with_states(when, part), part.pins)
-
-
-def _with_states(when: str, part: Instance) -> str:
-    """Return a condition on outputs as one on inputs and the stored bit."""
+    """Return whether a condition, also one of outputs, holds, by the state; empty if there is no condition."""
     for pin in part.cell.outputs:
         when = _replace_word(when, pin.name, f"({stored_function(pin.function, part.cell)})")
-    return when
+    return truth(when, part.pins) if when else ()
 
 
 def stored_function(function: str, cell: Cell) -> str:

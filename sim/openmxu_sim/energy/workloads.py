@@ -35,6 +35,7 @@ from openmxu.area.subject.points import ADDER, CONVERTER, ELEMENTS, MULTIPLIER_T
 from openmxu.runtime.extras import install
 from openmxu.spec.stages import split_stages
 from openmxu_sim import golden
+from openmxu_sim.cosim.benches.reference import element_sums
 from openmxu_sim.demo import train
 from openmxu_sim.energy.settled import settled
 from openmxu_sim.energy.timed import TimedNetlist, UnsuitableError
@@ -117,10 +118,7 @@ class Layer:
         return hashlib.sha256(self.activations.tobytes() + b"|" + self.weights.tobytes()).hexdigest()
 
     def __call__(self, rng: np.random.Generator, stretches: int, length: int) -> _Matrices:
-        """Draw consecutive samples, rows of one tile of the layer, and three of its columns for each stretch.
-
-        A layer with fewer rows than the array is placed in it several times, with other samples and columns.
-        """
+        """Draw consecutive samples, rows of one tile and three columns; of a layer with fewer rows, several times."""
         depth = self.activations.shape[1]
         times = -(-ROWS // depth)
         start = ROWS * rng.integers(max(1, depth // ROWS), size=stretches)
@@ -236,7 +234,8 @@ class _Beats:
         sums = np.zeros(beat.shape, np.uint32)
         for row in range(0, first, terms):
             rows = slice(row, row + terms)
-            sums = _added(sums, activations[:, :, rows], weights[stretch, tile, rows], fmt, subnormals)
+            operands = activations[:, :, rows], weights[stretch, tile, rows]
+            sums = element_sums(sums, *operands, operand=fmt, subnormals=subnormals)
         return cls(
             activations[:, :, first : first + terms].reshape(-1, terms),
             passing.ravel(),
@@ -265,20 +264,13 @@ class _Beats:
         return golden.multiply(*pair, self.format, "fp32", subnormals=self.subnormals)
 
 
-def _added(sums: Words, activations: Words, weights: Words, fmt: str, subnormals: str) -> Words:
-    """Return the sums of an element, whose operands are along the last axis."""
-    if activations.shape[-1] > 1:
-        return golden.dot_product_add(sums, activations, weights, fmt)
-    product = golden.multiply(activations[..., 0], weights[..., 0], fmt, "fp32", subnormals=subnormals)
-    return golden.add(sums, product, subnormals=subnormals)
-
-
 def _element(point: Point, beats: _Beats, counted: npt.NDArray[np.bool_]) -> Workload:
     """Return the workload of a processing element. Partial sums come when its product is ready for them."""
     assert point.format is not None
     stages, width = int(point.options["stages"]), point.format.width
     latency, psum_latency = 1 + stages, split_stages(stages)[1]
-    sums = _added(beats.sums, beats.activations, beats.registers[1], beats.format, beats.subnormals)
+    operands = beats.activations, beats.registers[1]
+    sums = element_sums(beats.sums, *operands, operand=beats.format, subnormals=beats.subnormals)
     inputs = {
         "i_activation": _bits(beats.activations, width),
         "i_swap": _bits(beats.swaps, 1),
