@@ -57,13 +57,7 @@ def check_setup(
     between: str | None = None,
     terms: int = 1,
 ) -> Definition:
-    """Check the parameters of a product.
-
-    Raises
-    ------
-    TypeError, ValueError
-        A parameter is outside its domain.
-    """
+    """Check the parameters of a product; an error names the one that is outside its domain."""
     sides = find_operand(operand, "operand"), find_operand(operand if weight is None else weight, "weight")
     sums, tiles = find_sum(accumulate, "accumulate"), find_sum(accumulate if between is None else between, "between")
     rows = check_count(rows, "rows")
@@ -87,15 +81,14 @@ def check_setup(
     return Definition(rows, precision, flush, *sides, sums, tiles, terms)
 
 
-def check_precision(precision: str, operand: str = "bf16", accumulate: str = "fp32") -> Sequence[tuple[str, str]]:
-    """Check a precision, and return its passes, see :data:`PASSES`."""
+def check_precision(precision: str, operand: str = "bf16", accumulate: str = "fp32") -> None:
+    """Check a precision, one of :data:`PASSES`, for formats of operands and sums."""
     if not isinstance(precision, str) or precision not in PASSES:
         raise ValueError(f"precision must be {', '.join(map(repr, PASSES))}, not {precision!r}")
     if precision != "default" and operand != "bf16":
         raise ValueError(f"precision must be 'default' for operands in {operand}, not {precision!r}")
     if precision != "default" and accumulate != "fp32":
         raise ValueError(f"precision must be 'default' for sums in {accumulate}, not {precision!r}")
-    return PASSES[precision]
 
 
 def check_terms(terms: int, rows: int, subnormals: str) -> int:

@@ -99,13 +99,7 @@ class Sum:
 
 
 def find_operand(text: str, parameter: str = "operand") -> Operand:
-    """Read the specification of operands.
-
-    Raises
-    ------
-    TypeError, ValueError
-        There is no such format, or it has no such modifier.
-    """
+    """Read the specification of operands; an error says which format or modifier there is not."""
     name, modifiers = _taken_apart(text, parameter)
     group, length = "", 0
     flags = dict.fromkeys(("fp32", "saturate", "stochastic"), False)
@@ -142,13 +136,7 @@ def find_operand(text: str, parameter: str = "operand") -> Operand:
 
 
 def find_sum(text: str, parameter: str = "accumulate") -> Sum:
-    """Read the specification of sums.
-
-    Raises
-    ------
-    TypeError, ValueError
-        There is no such format, or it has no such modifier.
-    """
+    """Read the specification of sums, likewise."""
     name, modifiers = _taken_apart(text, parameter)
     fmt, rounding, guard = find_format(name, parameter), None, None
     for modifier in modifiers:
@@ -194,20 +182,10 @@ class Prepared:
 def prepare(
     bits: Bits, operand: Operand, *, subnormals: str, noise: Callable[[], Values], largest: float | None = None
 ) -> Prepared:
-    """Scale and round (rows, K) patterns of fp32, as their operand is specified.
+    """Scale and round (rows, K) patterns of fp32, activations or transposed weights, as their operand is specified.
 
-    Parameters
-    ----------
-    bits
-        Activations, or transposed weights.
-    operand
-        Their specification.
-    subnormals
-        The mode. Numbers of blocks have gradual underflow in both; what is flushed is a block's decoded number.
-    noise
-        Draws random numbers for stochastic rounding, one for each.
-    largest
-        In place of the largest finite magnitude of the matrix, for one scale.
+    Numbers of blocks have gradual underflow in both modes; what is flushed is a block's decoded number. ``noise`` draws
+    a random number for each; a scale of the whole matrix is computed from ``largest``, if it is given.
     """
     if operand.is_plain:
         return Prepared(bits)

@@ -27,7 +27,6 @@ class Difference:
     agreement: float | None
     """Share of rows whose largest number is at the same place; ``None`` for outputs without rows."""
     rows: int
-    """Number of rows."""
 
 
 @dataclass(frozen=True)

@@ -122,14 +122,8 @@ class Session:
     """A model in onnxruntime, on one thread, without warnings of superfluous parts of a model."""
 
     def __init__(self, model: ModelProto) -> None:
-        options = onnxruntime.SessionOptions()
-        options.log_severity_level = _QUIET
-        options.intra_op_num_threads = 1
         with refusals("model cannot be run by onnxruntime"):
-            content = model.SerializeToString()
-            self._session = heard(
-                lambda: onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
-            )
+            self._session = _open(model, intra_op_num_threads=1)
             self._names = [output.name for output in self._session.get_outputs()]
 
     def run(
@@ -139,6 +133,14 @@ class Session:
         with refusals(refusal):
             outputs = heard(lambda: self._session.run(self._names, dict(inputs), getattr(_work, "options", None)))
         return dict(zip(self._names, outputs, strict=True))
+
+
+def _open(model: ModelProto, **settings: Any) -> onnxruntime.InferenceSession:
+    options = onnxruntime.SessionOptions()
+    for name, value in {"log_severity_level": _QUIET, **settings}.items():
+        setattr(options, name, value)
+    content = model.SerializeToString()
+    return heard(lambda: onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"]))
 
 
 def load(model: "ModelProto | Path | str | bytes") -> ModelProto:
@@ -157,14 +159,11 @@ def load(model: "ModelProto | Path | str | bytes") -> ModelProto:
 
 def optimised(model: ModelProto) -> ModelProto:
     """Return the model as onnxruntime simplifies it for any processor: constants folded, normalisation in weights."""
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = _QUIET
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
+    level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
     with process.workspace() as directory, refusals("model cannot be simplified by onnxruntime"):
-        options.optimized_model_filepath = str(directory / "model.onnx")
-        content = without_functions(model).SerializeToString()
-        heard(lambda: onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"]))
-        return onnx.load(options.optimized_model_filepath)
+        file = str(directory / "model.onnx")
+        _open(without_functions(model), graph_optimization_level=level, optimized_model_filepath=file)
+        return onnx.load(file)
 
 
 def without_functions(model: ModelProto) -> ModelProto:

@@ -226,8 +226,7 @@ class _Reader:
             return None
         return np.broadcast_to(np.asarray(bias, np.float32).reshape(-1), (count or bias.size,)).copy()
 
-    def _sum(self, node: NodeProto, attributes: dict[str, Any]) -> None:
-        del attributes
+    def _sum(self, node: NodeProto, _: dict[str, Any]) -> None:
         names = list(node.input)
         constants = [name for name in names if name in self._constants]
         if constants:
@@ -250,8 +249,7 @@ class _Reader:
                 return
         raise _HostError("none of its operands is the last result, which nothing else reads")
 
-    def _relu(self, node: NodeProto, attributes: dict[str, Any]) -> None:
-        del attributes
+    def _relu(self, node: NodeProto, _: dict[str, Any]) -> None:
         self._change(node.input[0], node, relu=True)
 
     def _clip(self, node: NodeProto, attributes: dict[str, Any]) -> None:
@@ -275,8 +273,7 @@ class _Reader:
             raise _HostError("its axis must be 1")
         self._alias(node, source, shape, flat=True)
 
-    def _same(self, node: NodeProto, attributes: dict[str, Any]) -> None:
-        del attributes
+    def _same(self, node: NodeProto, _: dict[str, Any]) -> None:
         self._alias(node, *self._tensors[node.input[0]])
 
     def _alias(self, node: NodeProto, source: str, shape: _Shape, flat: bool) -> None:
