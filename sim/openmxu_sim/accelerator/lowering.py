@@ -248,8 +248,11 @@ def compose(
         first, at = len(program), sum(map(len, weights))
         exchanged = _shorter(config, layer, network.pictures, at)
         program += commands(layer, at, bool(exchanged))
-        if layer.weight is not None:
-            weights += _weights(config.size, layer, exchanged)
+        if layer.weight is not None and exchanged:
+            blocks = [command.levels["y"].trips for command in exchanged]
+            weights += flowing(config.size, layer.weight, layer.bias, blocks)
+        elif layer.weight is not None:
+            weights += [tiles(config.size, layer.weight, layer.bias), *([identity(config.size)] if layer.added else [])]
         cycles = _cycles(config, program[first:])
         reports.append(LayerReport(layer.name, range(first, len(program)), cycles, network.products[layer.name]))
     rows = np.concatenate(weights) if weights else np.zeros((0, config.size), np.uint16)
@@ -267,13 +270,6 @@ def compose(
         program = [command for part in parts for command in part]
     check_room(config, program)
     return Lowered(config, with_waits(config, program), rows, network.pictures, reports, memory)
-
-
-def _weights(size: int, layer: Layer, exchanged: Sequence[Command]) -> list[Halves]:
-    assert layer.weight is not None
-    if exchanged:
-        return flowing(size, layer.weight, layer.bias, [command.levels["y"].trips for command in exchanged])
-    return [tiles(size, layer.weight, layer.bias), *([identity(size)] if layer.added else [])]
 
 
 def _merged(size: int, layer: Layer) -> Layer:
@@ -352,7 +348,8 @@ def commands_of(
     for y in range(0, target.height, lines):
         across = range(y, min(y + lines, target.height))
         if layer.weight is None:
-            commands.append(_pool(layer, source, target, across, outputs))
+            levels = _loops(layer, source, target, across) | {"block": Level(outputs, source.plane, target.plane)}
+            commands.append(Command("pool", _first(layer, source, target, across), levels))
         elif layer.added:
             # Sums stay for the other picture, so each block of outputs has commands of its own.
             for n in range(outputs):
@@ -378,11 +375,6 @@ def _first(layer: Layer, source: Picture, target: Picture, lines: range) -> dict
     """The first rows that are read and written."""
     y = lines.start * layer.stride[0] - layer.padding[0]
     return {"reads": source.row(y, -layer.padding[1]), "writes": target.row(lines.start, 0)}
-
-
-def _pool(layer: Layer, source: Picture, target: Picture, lines: range, blocks: int) -> Command:
-    levels = _loops(layer, source, target, lines) | {"block": Level(blocks, source.plane, target.plane)}
-    return Command("pool", _first(layer, source, target, lines), levels)
 
 
 def _matmul(

@@ -22,19 +22,14 @@ _LINE = 256
 
 
 def with_loads(config: AcceleratorConfig, program: Sequence[Command], at: int) -> list[list[Command]]:
-    """Return, for each command, it or its parts, with loads of weights from the memory's word ``at`` on.
-
-    Raises
-    ------
-    ValueError
-        The weights of one tile are more than the memory on chip holds.
-    """
+    """Return, for each command, it or its parts, with loads of weights from the memory's word ``at`` on."""
     parts = [list(_cut(config, command)) for command in program]
     before: list[list[Command]] = [[] for _ in range(sum(map(len, parts)))]
     held: dict[range, range] = {}  # rows of the image, and those on chip that have them
     end, last, flat = 0, range(0), list[Command]()
     for command in (command for some in parts for command in some):
-        rows = _rows(config, command)
+        used = weights_read(command, config.size)
+        rows = range(int(used.min()), int(used.max()) + 1) if used.size else range(0)  # they follow one another
         if rows and rows not in held:
             start = end if end + len(rows) <= _room(config) else 0
             end = start + len(rows)
@@ -54,12 +49,6 @@ def with_loads(config: AcceleratorConfig, program: Sequence[Command], at: int) -
 def _room(config: AcceleratorConfig) -> int:
     """Rows of the memory of weights that a load can name."""
     return min(config.weights, MOST_ROWS)
-
-
-def _rows(config: AcceleratorConfig, command: Command) -> range:
-    """The rows of weights that a command reads, which follow one another."""
-    rows = weights_read(command, config.size)
-    return range(int(rows.min()), int(rows.max()) + 1) if rows.size else range(0)
 
 
 def _meet(some: range, other: range) -> bool:

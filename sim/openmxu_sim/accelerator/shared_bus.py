@@ -32,13 +32,7 @@ def moved(program: Sequence[Command], words: int) -> list[Command]:
 
 
 class SharedBus:
-    """So many accelerators on one bus, which run a network on a picture each, and what they took.
-
-    Raises
-    ------
-    ValueError
-        The network is compiled for no bus.
-    """
+    """So many accelerators on one bus, which run a network on a picture each, and what they took."""
 
     def __init__(self, lowered: Lowered, count: int) -> None:
         if not lowered.config.beat:
@@ -49,13 +43,7 @@ class SharedBus:
         self._beats = np.zeros(2, np.int64)  # read, written
 
     def play(self, memories: Sequence[Memories]) -> list[Halves]:
-        """Run the network on the picture in each memory, and return these memories' pictures as rows.
-
-        Raises
-        ------
-        RuntimeError
-            A command stopped an accelerator.
-        """
+        """Run the network on the picture in each memory, and return these memories' pictures as rows."""
         lowered, machines = self._lowered, self._machines[: len(memories)]
         parts = [memories[0].memory, *(each.memory[: lowered.memory] for each in memories[1:])]
         places = list(accumulate(map(len, parts[:-1]), initial=0))

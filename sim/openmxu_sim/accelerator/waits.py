@@ -96,10 +96,7 @@ def _accesses(size: int, command: Command) -> tuple[dict[str, _Addresses], dict[
 
 
 def _meet(some: dict[str, _Addresses], others: dict[str, _Addresses]) -> bool:
-    return any(_share(some[name], others[name]) for name in some.keys() & others.keys())
-
-
-def _share(some: _Addresses, others: _Addresses) -> bool:
-    """Whether sorted addresses have one in common; most do not even overlap."""
-    overlap = some.size and others.size and some[0] <= others[-1] and others[0] <= some[-1]
-    return bool(overlap and np.intersect1d(some, others, assume_unique=True).size)
+    """Whether sorted addresses of a memory have one in common; most do not even overlap."""
+    pairs = ((some[name], others[name]) for name in some.keys() & others.keys())
+    near = ((a, b) for a, b in pairs if a.size and b.size and a[0] <= b[-1] and b[0] <= a[-1])
+    return any(np.intersect1d(a, b, assume_unique=True).size for a, b in near)
