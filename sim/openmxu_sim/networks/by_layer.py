@@ -15,24 +15,8 @@ class Layers:
     """The numerics of each layer: those of the first pattern that matches, or of the unit.
 
     A pattern, with ``*``, ``?`` and ``[...]``, matches consecutive parts of a name, and so a module with all of its
-    modules: ``lm_head`` and ``decoder.*.mlp`` match ``Net.decoder.3.mlp.up`` as ``mlp`` does.
-
-    Parameters
-    ----------
-    unit
-        Numerics of all others.
-    layers
-        A format for operands and gradients, or a mapping of parameters that differ from the unit's, for each pattern.
-
-    Attributes
-    ----------
-    stochastic
-        Whether any layer draws random numbers.
-
-    Raises
-    ------
-    TypeError, ValueError
-        A parameter is outside its domain.
+    modules: ``lm_head`` and ``decoder.*.mlp`` match ``Net.decoder.3.mlp.up`` as ``mlp`` does. For each pattern there
+    is a format for operands and gradients, or a mapping of parameters that differ from the unit's.
     """
 
     def __init__(self, unit: Numerics, layers: LayerNumerics | None) -> None:
@@ -53,6 +37,7 @@ class Layers:
                 raise type(error)(f"layers, {pattern!r}: {error}") from None
         self._names: dict[str, str | None] = {}
         self.stochastic = any(numerics.is_stochastic for numerics in (unit, *self._of.values()))
+        """Whether any layer draws random numbers."""
 
     def __bool__(self) -> bool:
         return bool(self._of)

@@ -147,12 +147,7 @@ class Costs:
         of_unit = {} if energy is None else {"energy": {**asdict(energy), "millijoules": self.millijoules}}
         of_rows = [{} if energy is None else {"millijoules": self._millijoules(energy, row)} for row in self.rows]
         return {
-            "unit": {
-                "rows": self.config.rows,
-                "columns": self.config.columns,
-                "stages": self.config.stages,
-                "depth": self.config.depth,
-            },
+            "unit": {name: getattr(self.config, name) for name in ("rows", "columns", "stages", "depth")},
             "numerics": self.numerics._asdict(),
             "cycles": self.cycles,
             "cycles_source": "formula",
@@ -163,19 +158,17 @@ class Costs:
 
     def to_markdown(self) -> str:
         """Return the totals, and a table of all kinds of products."""
-        unit, how = self.config, self.numerics
+        unit, how, energy = self.config, self.numerics, self.energy
+        energies = None if energy is None else [self._millijoules(energy, row) for row in self.rows]
         return "\n".join(
             [
                 f"On a {unit.rows}x{unit.columns} unit with {how.operand} operands, {unit.stages} stage"
                 f"{'s' if unit.stages > 1 else ''}, precision {how.precision}: {self.cycles:,} cycles by the formula, "
                 f"{self.utilisation:.1%} of the array in use.{self._energy_in_words()}",
                 "",
-                *_table(self.rows, self._energies()),
+                *_table(self.rows, energies),
             ]
         )
-
-    def _energies(self) -> list[float] | None:
-        return None if self.energy is None else [self._millijoules(self.energy, row) for row in self.rows]
 
     def _energy_in_words(self) -> str:
         energy, sum_of_rows = self.energy, self.millijoules

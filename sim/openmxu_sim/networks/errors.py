@@ -1,8 +1,7 @@
 """Errors of products on the unit, against the same products of the numbers before conversion, in binary64."""
 
 import math
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import dataclass, fields
 
 import numpy as np
 
@@ -25,8 +24,6 @@ class Errors:
     lost: int = 0
     """Number of operands, and of those among them that become zero or too large in conversion."""
 
-    FIELDS: ClassVar = ("signal", "noise", "largest", "results", "overflowed", "operands", "lost")
-
     @property
     def share_overflowed(self) -> float:
         """Share of results that are not finite."""
@@ -45,15 +42,8 @@ class Errors:
         return 10 * math.log10(self.signal / self.noise) if self.signal else -math.inf
 
     def __add__(self, other: "Errors") -> "Errors":
-        return Errors(
-            self.signal + other.signal,
-            self.noise + other.noise,
-            max(self.largest, other.largest),
-            self.results + other.results,
-            self.overflowed + other.overflowed,
-            self.operands + other.operands,
-            self.lost + other.lost,
-        )
+        sums = {field.name: getattr(self, field.name) + getattr(other, field.name) for field in fields(self)}
+        return Errors(**sums | {"largest": max(self.largest, other.largest)})
 
 
 def measure(product: Product, operands: int, lost: int) -> Errors:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -16,12 +17,8 @@ _KIND = ("layer", "operator", "direction", "k", "n")
 
 
 def to_markdown(units: Mapping[str, Rows]) -> str:
-    """Return tables of signal-to-noise ratios, largest errors and lost operands: a row for each kind of product.
-
-    Parameters
-    ----------
-    units
-        Errors on each unit, by a name for it. Those of several steps are put together.
+    """Return tables of signal-to-noise ratios, largest errors and lost operands, of all steps together: a row for each
+    kind of product, a column for each unit.
     """
     sums = {name: _together(rows, _KIND) for name, rows in units.items()}
     kinds = list(dict.fromkeys(kind for by_kind in sums.values() for kind in by_kind))
@@ -77,5 +74,5 @@ def _together(rows: Rows, names: Sequence[str]) -> dict[tuple[Any, ...], Errors]
     sums: dict[tuple[Any, ...], Errors] = {}
     for row in rows:
         kind = tuple(row[name] for name in names)
-        sums[kind] = sums.get(kind, Errors()) + Errors(**{name: row[name] for name in Errors.FIELDS})
+        sums[kind] = sums.get(kind, Errors()) + Errors(**{field.name: row[field.name] for field in fields(Errors)})
     return sums

@@ -12,12 +12,8 @@ from openmxu_sim.operands.aliases import Floats
 
 
 class History:
-    """The largest magnitudes of operands, for each place where products are asked for.
-
-    Parameters
-    ----------
-    length
-        Number of earlier tensors whose largest magnitude counts. A first tensor is scaled by its own.
+    """The largest magnitudes of operands at each place where products are asked for: so many earlier ones count there,
+    but the first tensor is scaled by its own.
     """
 
     def __init__(self, length: int) -> None:

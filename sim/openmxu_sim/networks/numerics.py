@@ -112,10 +112,9 @@ class Numerics(NamedTuple):
     @property
     def is_stochastic(self) -> bool:
         """Whether operands, gradients among them, or sums are rounded at random."""
-        sides = (self.operand, self.weight, self.gradient), (self.accumulate, self.between)
-        return any(find_operand(side).stochastic for side in sides[0] if side is not None) or any(
-            find_sum(one).rounding == "stochastic" for one in sides[1] if one is not None
-        )
+        sides, sums = (self.operand, self.weight, self.gradient), (self.accumulate, self.between)
+        of_sums = (find_sum(one).rounding == "stochastic" for one in sums if one is not None)
+        return any(find_operand(side).stochastic for side in sides if side is not None) or any(of_sums)
 
     def unit(self, columns: int, stages: int) -> MxuConfig:
         """Return a unit that computes these products, and takes fp32.
@@ -208,16 +207,8 @@ class Multiplier:
     def placed(self, a: Side, b: Side, out: Side, groups: int, seen: "Seen", *, swapped: bool, **how: Any) -> None:
         """Multiply operands that lie anywhere, as :func:`openmxu_sim.engines.model.placed.placed_products` does.
 
-        Those that are scaled, or whose errors are measured, are copied into matrices first.
-
-        Parameters
-        ----------
-        a, b, out, groups, how
-            As there.
-        seen
-            Sizes of the products, and activations and weights, for :attr:`seen`.
-        swapped
-            Whether weights come first.
+        Those that are scaled, or whose errors are measured, are copied into matrices first. Weights may come first,
+        ``swapped``; in ``seen``, activations do.
         """
         numerics = self.numerics.swapped() if swapped else self.numerics
         if numerics.is_plain and not self.measures:

@@ -37,9 +37,8 @@ def to_fp32(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.detach().resolve_neg().float()
 
 
-def to_tensor(array: Floats) -> torch.Tensor:
-    """Return a float32 tensor that shares an array's memory."""
-    return torch.from_numpy(array)
+to_tensor = torch.from_numpy
+"""Return a tensor that shares an array's memory."""
 
 
 def _warn(text: str) -> None:

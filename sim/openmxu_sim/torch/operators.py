@@ -82,10 +82,6 @@ def _is_pointwise(name: str) -> bool:
     )
 
 
-def _bmm(multiplier: Multiplier, a: Floats, b: Floats) -> Floats:
-    return multiplier.stacks(a, b)
-
-
 def _mm(multiplier: Multiplier, a: Floats, b: Floats) -> Floats:
     return multiplier.stacks(a[None], b[None])[0]
 
@@ -148,7 +144,7 @@ def _grouped(
     """Multiply each group: of rows, if only the weights are a stack, of columns or of the inner dimension."""
     if offs is None:
         torch._grouped_mm(a[..., :0, :], b, None, bias, out_dtype)  # PyTorch's own checks; there are no rows
-        return _product(_bmm, multiplier, a, b, out_dtype)
+        return _product(Multiplier.stacks, multiplier, a, b, out_dtype)
     result = torch._grouped_mm(a, b, torch.zeros_like(offs), bias, out_dtype).zero_()  # all groups are empty
     start = 0
     for group, end in enumerate(offs.tolist()):
@@ -233,8 +229,8 @@ def _convolution_backward(
     return tuple(result if result is None else result.to(image.dtype) for result in results)
 
 
-_PRODUCTS: Mapping[str, _Product] = {"mm": _mm, "bmm": _bmm, "mv": _mv, "dot": _dot, "vdot": _dot}
-_SUMS: Mapping[str, _Product] = {"addmm": _mm, "baddbmm": _bmm, "addbmm": _addbmm, "addmv": _mv}
+_PRODUCTS: Mapping[str, _Product] = {"mm": _mm, "bmm": Multiplier.stacks, "mv": _mv, "dot": _dot, "vdot": _dot}
+_SUMS: Mapping[str, _Product] = {"addmm": _mm, "baddbmm": Multiplier.stacks, "addbmm": _addbmm, "addmv": _mv}
 
 ON_UNIT: Mapping[str, Callable[..., Any]] = {
     **{name: partial(_product, product) for name, product in _PRODUCTS.items()},

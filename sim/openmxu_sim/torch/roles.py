@@ -58,13 +58,7 @@ def note_gradients(number: int, gradients: Any) -> None:
 
 
 def in_roles(multiplier: Multiplier, node: Any, operands: tuple[torch.Tensor, torch.Tensor]) -> Multiplier:
-    """Return the multiplier of a derivative that a node computes.
-
-    Raises
-    ------
-    EscapeError
-        Formats depend on the roles, and these cannot be known.
-    """
+    """Return the multiplier of a derivative that a node computes, unless formats depend on roles that are not known."""
     if multiplier.numerics.weight is None and multiplier.numerics.gradient is None:
         return multiplier
     origin: Origin | None = node.metadata.get(ORIGIN)

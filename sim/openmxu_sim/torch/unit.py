@@ -126,7 +126,7 @@ class Unit(ContextDecorator):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle a unit as its parameters: a copy has counted nothing."""
-        return _unit_of, (self._options,)
+        return partial(Unit, **self._options), ()
 
     def __enter__(self) -> "Unit":
         stack = ExitStack()
@@ -200,10 +200,6 @@ class Unit(ContextDecorator):
             raise EscapeError(f"{operator} {why}, or let it compute by itself: unit(allow=({operator!r},))")
         with self._counting:
             self.escaped[operator] += 1
-
-
-def _unit_of(options: Mapping[str, Any]) -> Unit:
-    return Unit(**options)
 
 
 class _Mode(TorchDispatchMode):
