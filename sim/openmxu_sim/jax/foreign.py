@@ -9,7 +9,7 @@
 import hashlib
 import logging
 import threading
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -32,11 +32,7 @@ _lock = threading.Lock()
 
 
 def find_handler() -> str | None:
-    """Return the name by which XLA knows the handler, which is built for this processor unless it is in the cache;
-    ``None`` if it cannot be built.
-
-    The name has a digest of the source: a compiled program that was kept meets the same handler or none.
-    """
+    """Return the name by which XLA knows the handler, built or from the cache; ``None`` if it cannot be built."""
     with _lock:  # XLA takes a name once
         return _find_handler()
 
@@ -47,7 +43,9 @@ def _find_handler() -> str | None:
         header = (Path(jax.ffi.include_dir()) / _HEADER).read_text()
         text = "\n".join([header, kernel_source(), native.resource(__package__ or "", "handler.c")])
         note = "compiling the handler of products for JAX, once: a few seconds"
-        library = fetch_library(text, open_library, _check, note=note)
+        check = partial(try_library, module="openmxu_sim.jax.try_handler", what="known products of JAX")
+        library = fetch_library(text, open_library, check, note=note)
+        # With a digest of the source: a compiled program that was kept meets the same handler or none.
         name = f"openmxu_products_{hashlib.sha256(text.encode()).hexdigest()[:16]}"
         register(name, library)
     except native.CompilationError as error:
@@ -67,10 +65,6 @@ def register(name: str, library: Any) -> None:
     """Register a library's handler with XLA under a name."""
     jax.ffi.register_ffi_target(name, jax.ffi.pycapsule(library.openmxu_products), platform="cpu")
     _libraries.append(library)
-
-
-def _check(library: bytes) -> bool:
-    return try_library(library, "openmxu_sim.jax.try_handler", what="known products of JAX")
 
 
 def call(name: str, numerics: Numerics, a: jax.Array, b: jax.Array) -> jax.Array:

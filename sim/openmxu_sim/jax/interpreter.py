@@ -199,14 +199,9 @@ def _multiplies(equation: Any) -> bool:
 
 def _contents(parameters: Mapping[str, Any]) -> list[Jaxpr]:
     """Return the functions that an operation contains."""
-    functions = []
-    for value in parameters.values():
-        for content in value if isinstance(value, (tuple, list)) else [value]:
-            if isinstance(content, ClosedJaxpr):
-                functions.append(content.jaxpr)
-            elif isinstance(content, Jaxpr):
-                functions.append(content)
-    return functions
+    values = ([*value] if isinstance(value, (tuple, list)) else [value] for value in parameters.values())
+    functions = [each for content in values for each in content if isinstance(each, (ClosedJaxpr, Jaxpr))]
+    return [each.jaxpr if isinstance(each, ClosedJaxpr) else each for each in functions]
 
 
 def _play_closed(unit: _Unit, closed: Any, inputs: Sequence[Any]) -> list[Any]:

@@ -56,14 +56,12 @@ def _abstract(a: Any, b: Any, *, numerics: Numerics) -> Any:
     return result_of(_shape(a, b), a)
 
 
-@partial(jax.jit, static_argnums=0)
-def _compiled(numerics: Numerics, a: jax.Array, b: jax.Array) -> jax.Array:
-    return _bind(numerics, a, b)
-
-
 def _bind(numerics: Numerics, a: jax.Array, b: jax.Array) -> jax.Array:
     result: jax.Array = _products.bind(a, b, numerics=numerics)
     return result
+
+
+_compiled = jax.jit(_bind, static_argnums=0)
 
 
 @_products.def_impl

@@ -39,13 +39,7 @@ def is_possible(operand: str, accumulate: str, terms: int) -> bool:
 def products(
     a: torch.Tensor, b: torch.Tensor, *, operand: str, precision: str, subnormals: str, rows: int
 ) -> torch.Tensor:
-    """Multiply (P, M, K) by (P, K, N) on a GPU, all in float32: (P, M, N). Parameters have been checked.
-
-    Raises
-    ------
-    ModuleNotFoundError
-        CuPy, which compiles and launches the kernels, is not installed.
-    """
+    """Multiply (P, M, K) by (P, K, N) on a GPU, all in float32: (P, M, N). Parameters have been checked."""
     if len(a) > _MOST_PRODUCTS:
         parts = zip(a.split(_MOST_PRODUCTS), b.split(_MOST_PRODUCTS), strict=True)
         how = {"operand": operand, "precision": precision, "subnormals": subnormals}

@@ -58,7 +58,7 @@ from openmxu_sim.golden.matrix import check_operands, to_array
 from openmxu_sim.golden.setup import Definition, check_count, check_largest, check_seed, check_setup
 from openmxu_sim.operands.aliases import Progress
 
-__all__ = ["PlainSetup", "Setup", "is_small", "matmul", "plain_setup", "products"]
+__all__ = ["Setup", "is_small", "matmul", "plain_setup", "products"]
 
 _DEPTH = 128
 """Steps of k in a packed block, or one tile if that is longer: their extents are known, and a panel fits the cache."""
@@ -69,7 +69,7 @@ _ROWS, _COLUMNS = 516, 512
 _FEWEST, _SUMS = 48, 1 << 18
 """Fewest rows of a call that many columns share, and the number of sums that it has otherwise: a cache holds them."""
 
-_TASK = 1 << 26
+TASK = 1 << 26
 """Multiply-adds of small products that one call on one thread computes: milliseconds, too."""
 
 
@@ -133,27 +133,19 @@ def products(
 
 def is_small(multiply_adds: int, precision: str) -> bool:
     """Whether a product takes milliseconds at most, so that one call of the kernel on one thread computes it."""
-    return multiply_adds * len(PASSES[precision]) <= _TASK
+    return multiply_adds * len(PASSES[precision]) <= TASK
 
 
-class PlainSetup(NamedTuple):
-    """Parameters of ``kernel_products`` beside operands, as plain numbers: formats of operands, of sums and of the
-    result, as bytes; number of k in a tile, and in a packed block; parts of each pass.
+def plain_setup(
+    inner: int, *, seed: int = 0, **numerics: Any
+) -> tuple[bytes, bytes, int, int, tuple[tuple[int, int], ...]]:
+    """Return parameters of ``kernel_products`` beside operands, for results in fp32: formats of operands and sums, and
+    of the result; number of k in a tile, and in a packed block; parts of each pass. Parameters: see :meth:`Setup.of`.
     """
-
-    how: bytes
-    target: bytes
-    rows: int
-    block: int
-    parts: tuple[tuple[int, int], ...]
-
-
-def plain_setup(inner: int, *, seed: int = 0, **numerics: Any) -> PlainSetup:
-    """Return the setup of products with results in fp32; parameters as in :meth:`Setup.of`."""
     definition, how = _known(**numerics)
     rows = min(definition.rows, inner)
     parts = tuple((int(one), int(other)) for one, other in PASSES[definition.precision])
-    return PlainSetup(bytes(_seeded(how, seed)), bytes(limits(find_format("fp32"))), rows, _block(rows), parts)
+    return bytes(_seeded(how, seed)), bytes(limits(find_format("fp32"))), rows, _block(rows), parts
 
 
 def _block(rows: int) -> int:
@@ -269,11 +261,11 @@ def _multiply(
             raise MemoryError("not enough memory for the operands of a product")
 
     work = m * inner * n * len(parts)
-    if count * work <= _TASK and progress is None:  # without what costs as much as a small product
+    if count * work <= TASK and progress is None:  # without what costs as much as a small product
         multiply((0, count), (0, m), (0, n))
         return
-    spans = [[(0, m)], [(0, n)]] if work <= _TASK else parts_of((m, n), setup.units, setup.threads)
-    tasks: list[tuple[Any, ...]] = list(itertools.product(spans_of(count, 1, max(1, _TASK // work)), *spans))
+    spans = [[(0, m)], [(0, n)]] if work <= TASK else parts_of((m, n), setup.units, setup.threads)
+    tasks: list[tuple[Any, ...]] = list(itertools.product(spans_of(count, 1, max(1, TASK // work)), *spans))
     for ((_, last), (_, bottom), (_, end)), _ in zip(tasks, setup.map(multiply, tasks), strict=True):
         if progress is not None and end == n:
             progress((last - 1) * m + bottom, count * m)

@@ -1,7 +1,7 @@
 """The functions of ``kernel.c``, ``packing.c`` and ``products.c``, and the number formats as it takes them."""
 
 import ctypes
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
 import numpy.typing as npt
@@ -130,13 +130,11 @@ _ROUNDINGS = ("nearest", "truncate", "stochastic")
 
 
 class Kernel:
-    """The functions of the library, with their types; see the C files.
+    """The functions of the library, with their types; see the C files."""
 
-    Attributes
-    ----------
-    band, panel
-        Number of rows of activations, and of columns of weights, that are packed and multiplied side by side.
-    """
+    band: int
+    panel: int
+    """Number of rows of activations, and of columns of weights, that are packed and multiplied side by side."""
 
     def __init__(self, library: bytes) -> None:
         functions = open_library(library)
@@ -164,9 +162,6 @@ class Kernel:
         for function in (self.convert, self.peaks, self.prepare, self.gather, self.scatter):
             function.restype = None
 
-    band: int
-    panel: int
-
 
 def kernel_source() -> str:
     """Return the text of the library."""
@@ -178,8 +173,5 @@ def kernel_source() -> str:
 def load_kernel() -> Kernel:
     """Load the kernel for this processor, from the cache or built now, which takes two seconds."""
     note = "compiling the engine model for this processor, once: a few seconds"
-    return fetch_library(kernel_source(), Kernel, _check, note=note)
-
-
-def _check(library: bytes) -> bool:
-    return try_library(library, "openmxu_sim.engines.model.try_kernel", what="known products on the model")
+    check = partial(try_library, module="openmxu_sim.engines.model.try_kernel", what="known products on the model")
+    return fetch_library(kernel_source(), Kernel, check, note=note)

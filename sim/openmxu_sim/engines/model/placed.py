@@ -13,15 +13,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from openmxu_sim.engines.model import Setup, parts_of, products, spans_of
+from openmxu_sim.engines.model import TASK, Setup, parts_of, products, spans_of
 from openmxu_sim.engines.model.kernel import FormatLimits, Kernel, Places, load_kernel
 from openmxu_sim.golden.environment import ieee_arithmetic
 from openmxu_sim.operands.aliases import Floats
 
 Offsets = npt.NDArray[np.int64]
-
-_TASK = 1 << 26
-"""Multiply-adds of small groups that one call computes, and of products that one thread does."""
 
 _Numbers = ctypes.c_int64 * 3
 
@@ -78,11 +75,11 @@ def placed_products(
             raise MemoryError("not enough memory for the operands of a product")
 
     work = len(a.at) * len(b.at) * inner * len(addresses)
-    if work * groups <= _TASK:  # threads would take longer to start
+    if work * groups <= TASK:  # threads would take longer to start
         setup = setup._replace(threads=1)
     whole = math.lcm(units[0], setup.units[0]), units[1] if add else setup.units[1]
     spans = parts_of((len(a.at), len(b.at)), whole, -(-setup.threads // groups))
-    together = spans_of(groups, 1, min(_TASK // work, -(-groups // setup.threads)))
+    together = spans_of(groups, 1, min(TASK // work, -(-groups // setup.threads)))
     for _ in setup.map(multiply, list(itertools.product(together, *spans))):
         pass
 
