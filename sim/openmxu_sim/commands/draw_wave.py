@@ -10,7 +10,6 @@ from openmxu.runtime.files import reserve
 
 if TYPE_CHECKING:
     from openmxu.spec.config import MxuConfig
-    from openmxu_sim.wave import Activity
 from openmxu_sim.commands.unit_options import add_array
 
 
@@ -96,30 +95,21 @@ def _made_by(options: argparse.Namespace, m: int, k: int, n: int) -> str:
     return "openmxu wave " + " ".join(f"--{name} {value}" for name, value in values.items() if value not in (None, ""))
 
 
-def _observed(options: argparse.Namespace, config: "MxuConfig", sizes: tuple[int, int, int]) -> "Activity":
+def _wave_drawn(options: argparse.Namespace, config: "MxuConfig", draw: Callable[..., str]) -> None:
+    """Draw a run of the unit as a picture or as a heat map."""
     from openmxu_sim.operands.stimulus import Stalls
     from openmxu_sim.wave import observe, product
 
-    stalls = None if options.stalls is None else Stalls(options.stalls)
-    with bar("beats of results") as progress:
-        return observe(product(config, *sizes), stalls=stalls, at=options.at, progress=progress)
-
-
-def _tell_activity(options: argparse.Namespace, activity: "Activity", sizes: tuple[int, int, int]) -> None:
-    config, product = activity.config, "x".join(map(str, sizes))
+    m, k, n = _wave_sizes(options, config)
+    with reserve(options.output_file) as outputs:
+        stalls = None if options.stalls is None else Stalls(options.stalls)
+        with bar("beats of results") as progress:
+            activity = observe(product(config, m, k, n), stalls=stalls, at=options.at, progress=progress)
+        outputs.write_text(options.output_file, draw(activity, made_by=_made_by(options, m, k, n)))
     tell(
-        f"wrote {options.output_file}: {product} on {config.rows}x{config.columns}, {len(activity.tiles)} tiles, "
+        f"wrote {options.output_file}: {m}x{k}x{n} on {config.rows}x{config.columns}, {len(activity.tiles)} tiles, "
         f"{activity.cycles} cycles, utilisation {activity.utilisation:.1%}"
     )
-
-
-def _wave_drawn(options: argparse.Namespace, config: "MxuConfig", draw: Callable[..., str]) -> None:
-    """Draw a run of the unit as a picture or as a heat map."""
-    sizes = _wave_sizes(options, config)
-    with reserve(options.output_file) as outputs:
-        activity = _observed(options, config, sizes)
-        outputs.write_text(options.output_file, draw(activity, made_by=_made_by(options, *sizes)))
-    _tell_activity(options, activity, sizes)
 
 
 def _wave_live(options: argparse.Namespace, config: "MxuConfig") -> None:

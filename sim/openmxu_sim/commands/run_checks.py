@@ -109,15 +109,8 @@ def _verify(options: argparse.Namespace) -> int:
         raise ValueError(f"jobs must be an integer from 1 to {MOST_JOBS}, not {options.jobs}")
     with reserve(options.json) as outputs:
         with bar("checks") as progress:
-            evidence = verify(
-                thorough=options.thorough,
-                faults=options.faults,
-                only=options.only,
-                jobs=options.jobs,
-                resume=options.resume,
-                note=tell,
-                progress=progress,
-            )
+            how = {name: getattr(options, name) for name in ("thorough", "faults", "only", "jobs", "resume")}
+            evidence = verify(**how, note=tell, progress=progress)
         outputs.write_text(options.json, evidence.to_json())
         _print_evidence(evidence)
     return 1 if evidence.count(FAILED) + evidence.count(OPEN) else 0

@@ -42,7 +42,6 @@ class Beats:
     """Beats of the three streams of a unit, each an integer: fields as in the payloads, the first one lowest."""
 
     config: MxuConfig
-    """The unit."""
     weights: list[int] = field(default_factory=list)
     activations: list[int] = field(default_factory=list)
     results: list[int] = field(default_factory=list)

@@ -12,14 +12,15 @@ from openmxu_sim.exported.text import BEATS, fill, fill_common, is_on_bus, write
 
 def _write(export: Export) -> list[str]:
     """Return the text of each file."""
-    config, common = export.component.config, fill_common(export)
+    config, common, on_bus = export.component.config, fill_common(export), is_on_bus(export)
+    enabled = "        self.dut.aclken.value = 1\n" * export.clock_enable
     values = {
         "MAIN": fill("main.py.in", common).rstrip(),
         "CONFIG": _describe(config),
         "PORTS": _FLAT if export.ports == "flat" else "",
-        **(_axi(export) if is_on_bus(export) else _streams(export)),
+        **({"DUT": enabled} if on_bus else _streams(export)),
     }
-    template = "axi.py.in" if is_on_bus(export) else "streams.py.in"
+    template = "axi.py.in" if on_bus else "streams.py.in"
     return [
         fill(template, values | common),
         *write_beats(make_beats(config)),
@@ -44,13 +45,8 @@ class Flat:
 '''
 
 
-def _axi(export: Export) -> dict[str, str]:
-    """Return the texts that differ between units on a bus."""
-    return {"DUT": "        self.dut.aclken.value = 1\n" if export.clock_enable else ""}
-
-
 def _streams(export: Export) -> dict[str, str]:
-    """Return the texts that differ between other units."""
+    """Return the texts that differ between units without a bus."""
     config = export.component.config
     lines = [
         "dut = Flat(dut)" * (export.ports == "flat"),

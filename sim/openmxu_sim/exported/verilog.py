@@ -155,7 +155,8 @@ def _axi(beats: Beats) -> _Parts:
 
 def _check_registers(expected: Mapping[Register, str]) -> str:
     return "".join(
-        f"    read_register(6'h{int(register):02X});\n" + _check("word_read", value, f"register {register.name}")
+        f"    read_register(6'h{int(register):02X});\n    if (word_read !== {value})\n"
+        f'      complain("register {register.name} is wrong");\n'
         for register, value in expected.items()
     )
 
@@ -258,7 +259,3 @@ _AXIL_TASK = """\
   endtask
 
 """
-
-
-def _check(what: str, expected: object, name: str) -> str:
-    return f'    if ({what} !== {expected})\n      complain("{name} is wrong");\n'

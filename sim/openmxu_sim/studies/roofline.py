@@ -194,24 +194,13 @@ def to_markdown(model: Roofline) -> str:
 def _networks(model: Roofline) -> list[str]:
     """Return the time of each network, by storage of matrices, as a table."""
     first, *others = STORAGE
-    lines = [
-        "| network | "
-        + " | ".join(f"{name}, ms" for name in STORAGE)
-        + " | "
-        + " | ".join(f"faster with {name}" for name in others)
-        + " |",
-        "|---|" + "--:|" * (len(STORAGE) + len(others)),
-    ]
+    rows = [["network", *(f"{name}, ms" for name in STORAGE), *(f"faster with {name}" for name in others)]]
     for network in dict.fromkeys(share.layer.network for share in model.shares):
         times = {storage: model.seconds(network, storage) for storage in STORAGE}
-        lines.append(
-            f"| {network} | "
-            + " | ".join(f"{1e3 * time:.3g}" for time in times.values())
-            + " | "
-            + " | ".join(f"{times[first] / times[name] - 1:.0%}" for name in others)
-            + " |"
-        )
-    return lines
+        faster = (f"{times[first] / times[name] - 1:.0%}" for name in others)
+        rows.append([network, *(f"{1e3 * time:.3g}" for time in times.values()), *faster])
+    head, *lines = (f"| {' | '.join(cells)} |" for cells in rows)
+    return [head, "|---|" + "--:|" * (len(rows[0]) - 1), *lines]
 
 
 def _layers(model: Roofline) -> list[str]:

@@ -40,7 +40,12 @@ def to_svg(model: Roofline) -> bytes:
                 markersize=6,
                 label=f"{network}, {storage}",
             )
-    _label(axes)
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    axes.set_xlabel("operations for each byte that moves between memory and unit")
+    axes.set_title("operations per second, derived from sizes and the cycle formula", fontsize=12, loc="left")
+    plain(axes)
+    axes.legend(frameon=False, fontsize=9, loc="lower right")
     return svg(figure)
 
 
@@ -55,12 +60,3 @@ def _draw_roof(axes: Axes, machine: Machine, lowest: float, highest: float) -> N
         linewidth=1.5,
         label=f"{machine.bandwidth:g} GB/s, {machine.peak / 1e12:.3g} Tflop/s",
     )
-
-
-def _label(axes: Axes) -> None:
-    axes.set_xscale("log")
-    axes.set_yscale("log")
-    axes.set_xlabel("operations for each byte that moves between memory and unit")
-    axes.set_title("operations per second, derived from sizes and the cycle formula", fontsize=12, loc="left")
-    plain(axes)
-    axes.legend(frameon=False, fontsize=9, loc="lower right")

@@ -129,6 +129,9 @@ class _Page:
         extra += f' text-anchor="{anchor}"' if anchor != "start" else ""
         self.add(f'<text class="{kind}" x="{_short(x)}" y="{_short(y)}"{extra}>{words}</text>')
 
+    def note(self, x: float, y: float, words: str, *, anchor: str = "start") -> None:
+        self.text(x, y, words, kind="muted", size=12, anchor=anchor)
+
     def box(self, kind: str, x: float, y: float, width: float, height: float) -> None:
         self.add(
             f'<rect class="{kind}" x="{_short(x)}" y="{_short(y)}" width="{_short(width)}" height="{_short(height)}"/>'
@@ -189,6 +192,7 @@ def _draw_legend(page: _Page, activity: Activity) -> None:
 def _entries(activity: Activity) -> Iterator[tuple[str, str]]:
     """Yield swatches and labels of a legend, for what the picture shows."""
     tiles, config = activity.tiles, activity.config
+    swatch = '<rect class="{}" width="14" height="14" rx="2"/>'.format
     for colour in range(min(_COLOURS, len(tiles))):
         alike = [str(number) for number in range(colour, len(tiles), _COLOURS)]
         label = f"tile {', '.join(alike[:3])}{', …' if len(alike) > 3 else ''}"
@@ -196,25 +200,16 @@ def _entries(activity: Activity) -> Iterator[tuple[str, str]]:
             tile = tiles[colour]
             m = f"M {_span(tile.activations)}, " if len({t.activations for t in tiles}) > 1 else ""
             label += f": {m}K {_span(tile.inner)}, N {_span(tile.columns)}"
-        yield f'<rect class="{_colour(colour)}" width="14" height="14" rx="2"/>', label
-    yield '<rect class="idle" width="14" height="14" rx="2"/>', "idle"
+        yield swatch(_colour(colour)), label
+    yield swatch("idle"), "idle"
     if any(len(tile.inner) < config.rows or len(tile.columns) < config.columns for tile in tiles):
-        yield '<rect class="t0 padding" width="14" height="14" rx="2"/>', "padding"
+        yield swatch("t0 padding"), "padding"
     if min(_cell_size(config)) >= _MARKED:
-        yield (
-            '<rect class="t0" width="14" height="14" rx="2"/><circle class="swap" cx="7" cy="7" r="2.5"/>',
-            "first activation",
-        )
-        yield (
-            '<rect class="idle" width="14" height="14" rx="2"/>'
-            f'<path class="load t1" stroke-width="1" d="{_triangle(7, 7, 9)}"/>',
-            "next weight loaded",
-        )
+        yield f'{swatch("t0")}<circle class="swap" cx="7" cy="7" r="2.5"/>', "first activation"
+        loaded = f'<path class="load t1" stroke-width="1" d="{_triangle(7, 7, 9)}"/>'
+        yield f"{swatch('idle')}{loaded}", "next weight loaded"
     if any((activity.stream(f"{name}__valid") & ~activity.stream(f"{name}__ready")).any() for name in _STRIPS):
-        yield (
-            '<rect class="idle" width="14" height="14" rx="2"/><rect class="wait" y="9" width="14" height="5"/>',
-            "offered, waits",
-        )
+        yield f'{swatch("idle")}<rect class="wait" y="9" width="14" height="5"/>', "offered, waits"
 
 
 def _span(part: range) -> str:
@@ -261,14 +256,7 @@ def _draw_snapshots(page: _Page, activity: Activity) -> None:
         page.box("frame", -1.5, -1.5, across + 3, down + 3)
         page.add("</g>")
         page.text(x + across / 2, page.y + down + 20, f"cycle {cycle}", anchor="middle")
-        page.text(
-            x + across / 2,
-            page.y + down + 37,
-            f"{(tiles >= 0).mean():.0%} busy",
-            kind="muted",
-            size=12,
-            anchor="middle",
-        )
+        page.note(x + across / 2, page.y + down + 37, f"{(tiles >= 0).mean():.0%} busy", anchor="middle")
     page.y += down + 37
 
 
@@ -337,21 +325,15 @@ def _draw_timeline(page: _Page, activity: Activity) -> None:
     for row in range(0, rows, step):
         operands = range(row * config.terms, (row + 1) * config.terms)
         label = f"row{'s' if config.terms > 1 else ''} {_span(operands)}"
-        page.text(left - 10, page.y + row * pitch + min(high, 28) / 2 + 4.5, label, kind="muted", size=12, anchor="end")
+        page.note(left - 10, page.y + row * pitch + min(high, 28) / 2 + 4.5, label, anchor="end")
     page.y += pitch * rows + 8
     _draw_strip(page, activity, "results", left, scale)
     page.y += _STRIP
     _draw_axis(page, activity, left, scale, top)
-    page.text(
-        left,
-        page.y + 24,
-        "A row shows its columns one below the other, column 0 on top."
-        if columns_shown
-        else "Strength of colour: the share of a row's cells that are busy. Colour: the tile of most of them.",
-        kind="muted",
-        size=12,
-    )
     page.y += 24
+    shares = "Strength of colour: the share of a row's cells that are busy. Colour: the tile of most of them."
+    how = "A row shows its columns one below the other, column 0 on top." if columns_shown else shares
+    page.note(left, page.y, how)
 
 
 def _pictures(activity: Activity) -> Iterator[tuple[int, str]]:
@@ -465,6 +447,6 @@ def _draw_axis(page: _Page, activity: Activity, left: float, scale: float, top: 
     tips = "".join(_triangle(left + (cycle + 0.5) * scale, top - 8, 8) for cycle in activity.loads)
     page.add(f'<path class="fg" d="{tips}"/>')
     for cycle in range(0, count, step):
-        page.text(left + cycle * scale, page.y + 20, str(cycle), kind="muted", size=12, anchor="middle")
-    page.text(left - 10, page.y + 20, "cycle", kind="muted", size=12, anchor="end")
+        page.note(left + cycle * scale, page.y + 20, str(cycle), anchor="middle")
+    page.note(left - 10, page.y + 20, "cycle", anchor="end")
     page.y += 20

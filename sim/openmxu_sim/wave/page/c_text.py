@@ -45,10 +45,7 @@ def first_pass(precision: str) -> int:
 
 
 def page_text(stages: int, terms: int = 1) -> str:
-    """Return the C text of all units with a number of stages, and of terms; see ``page.c``.
-
-    The text has parts whose netlist depends on the number of rows once for each number, and the others once.
-    """
+    """Return the C text of all units with a number of stages, and of terms; see ``page.c``."""
     largest = page_config(SIZES[-1], SIZES[-1], stages, terms)
     circuits = {name: Circuit(text, name) for name, text in netlists(largest).items()}
     text = ["#define STEPWISE", resource("openmxu_sim.engines.compiled", "vectors.c"), _THREADS, _SIZE, *flags(largest)]
@@ -61,7 +58,9 @@ def page_text(stages: int, terms: int = 1) -> str:
             text.append(control_text(Circuit(rtlil, part), part, f"{part}_{rows}"))
         text.append(_choose_by_rows(part, page_rows(terms)))
     text.append(data_text(circuits, copies=1))
-    text += [_numbers(largest), _passes(), resource("openmxu_sim.engines.compiled", "unit.c")]
+    parts = ", ".join(f"{{{int(a)}, {int(b)}}}" for passes in PASSES.values() for a, b in passes)
+    text += [_numbers(largest), f"static const int passes[][2] = {{{parts}}};"]
+    text.append(resource("openmxu_sim.engines.compiled", "unit.c"))
     return "\n".join([*text, resource("openmxu_sim.wave.page", "page.c")])
 
 
@@ -159,9 +158,3 @@ def _numbers(largest: MxuConfig) -> str:
         "CONTROL_DELAY": f"({delay - (largest.element_rows - 1) * step} + (ELEMENT_ROWS - 1) * {step})",
     }
     return "\n".join([enumeration(numbers), *(f"#define {name} {value}" for name, value in macros.items())])
-
-
-def _passes() -> str:
-    """Return the parts of all passes of all precisions, as C text."""
-    parts = [f"{{{int(a)}, {int(b)}}}" for passes in PASSES.values() for a, b in passes]
-    return f"static const int passes[][2] = {{{', '.join(parts)}}};"

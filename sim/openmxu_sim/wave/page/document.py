@@ -76,10 +76,7 @@ def heat_page(activity: Activity, *, made_by: str = "") -> str:
         flags |= activity.stream(name).astype(np.uint8) << bit
     m, n = (max(getattr(tile, side).stop for tile in tiles) for side in ("activations", "columns"))
     heat = {
-        "rows": config.rows,
-        "columns": config.columns,
-        "stages": config.stages,
-        "terms": config.terms,
+        **{name: getattr(config, name) for name in ("rows", "columns", "stages", "terms")},
         "m": m,
         "k": max(tile.inner.stop for tile in tiles),
         "n": n,
@@ -114,11 +111,7 @@ def _recorded(record: Record, seeds: list[int]) -> dict[str, Any]:
     frames[1:] ^= record.frames[:-1]
     (m, k), n = inputs.a.shape, inputs.b.shape[1]
     return {
-        "rows": inputs.rows,
-        "columns": inputs.columns,
-        "stages": inputs.stages,
-        "terms": inputs.terms,
-        "precision": inputs.precision,
+        **{name: getattr(inputs, name) for name in ("rows", "columns", "stages", "terms", "precision")},
         "stalls": 0 if inputs.stalls is None else seeds.index(inputs.stalls) + 1,
         "m": m,
         "k": k,

@@ -70,17 +70,14 @@ class Record:
     """Cycles from the first beat taken to the last result given, both included."""
 
 
-class _Machine:
-    """The functions of ``page.c`` for a processing element."""
-
-    def __init__(self, library: bytes) -> None:
-        functions = open_library(library)
-        word = ctypes.c_uint32
-        functions.page_frame.restype = functions.page_matrix.restype = ctypes.POINTER(word)
-        functions.page_pattern.restype = ctypes.POINTER(ctypes.c_uint8)
-        functions.page_tile.restype = ctypes.POINTER(ctypes.c_int64)
-        functions.page_begin.argtypes = [ctypes.c_int] * 8
-        self.functions = functions
+def _open(library: bytes) -> ctypes.CDLL:
+    """Return the functions of ``page.c`` for a processing element."""
+    functions = open_library(library)
+    functions.page_frame.restype = functions.page_matrix.restype = ctypes.POINTER(ctypes.c_uint32)
+    functions.page_pattern.restype = ctypes.POINTER(ctypes.c_uint8)
+    functions.page_tile.restype = ctypes.POINTER(ctypes.c_int64)
+    functions.page_begin.argtypes = [ctypes.c_int] * 8
+    return functions
 
 
 def random_run(
@@ -106,15 +103,15 @@ def fetch_text(stages: int, terms: int = 1) -> str:
 
 
 @lru_cache(maxsize=7)
-def _load(stages: int, terms: int) -> _Machine:
+def _load(stages: int, terms: int) -> ctypes.CDLL:
     # No trial: a record is compared with the golden model where it is shown.
-    return fetch_library(fetch_text(stages, terms), _Machine, lambda _: False)
+    return fetch_library(fetch_text(stages, terms), _open, lambda _: False)
 
 
 def record(inputs: Given) -> Record:
     """Run a product as a page does; see :func:`~openmxu_sim.wave.page.shown.record_run`."""
     element = inputs.stages, inputs.terms
-    functions = _load(*element).functions
+    functions = _load(*element)
     for right, matrix in enumerate((inputs.a, inputs.b)):
         np.ctypeslib.as_array(functions.page_matrix(right), (matrix.size,))[:] = matrix.ravel()
     if inputs.stalls is not None:
