@@ -339,15 +339,11 @@ class Circuit:
     def _reduce(self, op: str, a: Node) -> Node:
         value = _constant(a)
         if value is not None:
-            return self._value(
-                {"any": value != 0, "all": value == (1 << a.width) - 1, "parity": value.bit_count() % 2 == 1}[op]
-            )
+            bits = {"any": value != 0, "all": value == (1 << a.width) - 1, "parity": value.bit_count() % 2}
+            return self._node("join", (), 1, pieces=(Piece(None, int(bits[op]), 1),))
         if op == "any" and a.op == "join":  # constant zeros do not matter
             a = self._join([piece for piece in a.pieces if piece.node is not None or piece.start])
         return a if a.width == 1 else self._node(op, (a,), 1)
-
-    def _value(self, bit: bool) -> Node:
-        return self._node("join", (), 1, pieces=(Piece(None, int(bit), 1),))
 
     def _compare(self, cell: Cell, *, swapped: bool, inverted: bool) -> Node:
         signed = bool(cell.parameters["A_SIGNED"])

@@ -8,7 +8,7 @@ import re
 from collections.abc import Collection, Iterable, Sequence
 
 from openmxu_sim.netlist.body import LIMB, Body, limbs
-from openmxu_sim.netlist.circuit import Circuit, Register
+from openmxu_sim.netlist.circuit import Circuit
 from openmxu_sim.netlist.rtlil import NetlistError
 
 
@@ -35,7 +35,7 @@ class Code:
         self._memories = {memory.name: self._identifier(memory.name) for memory in memories}
         word, copies = ("word", "LANES") if lanes else ("uint32_t", "1")
         state = [f"{word} {field}[{limbs(width)}];" for field, width in self.fields.values()]
-        for register in self._delays():
+        for register in (register for register in self._registers if register.cycles > 1):
             field, width = self.fields[register.name]
             state.append(f"uint32_t {field}_at; {word} {field}_before[{register.cycles - 1}][{limbs(width)}];")
         for memory in memories:
@@ -60,9 +60,6 @@ class Code:
         clean = re.sub(r"\W+", "_", name).strip("_")
         taken = {field for field, _ in self.fields.values()}
         return clean if clean not in taken else f"{clean}_{len(taken)}"
-
-    def _delays(self) -> list[Register]:
-        return [register for register in self._registers if register.cycles > 1]
 
     def _begin(self) -> str:
         lines = []
@@ -156,6 +153,14 @@ class Code:
             memory = self._memories[write.memory.name]
             writes.append(f"{copies}if ({enable}{lane}) s@->{memory}[{address}{lane}][{index}] = {data}{lane};")
         body.lines += after + writes
+
+
+def lanes_code(circuit: Circuit, name: str, outputs: Sequence[str] = (), *, only: Sequence[str] = ()) -> Code:
+    """Return a circuit as C on many copies, with functions that look at outputs, or at all of them, and that step."""
+    code = Code(circuit, name, lanes=True, only=only)
+    code.function("look", outputs or list(circuit.outputs))
+    code.function("step", [], clock=True)
+    return code
 
 
 def _structure(name: str, members: Sequence[str]) -> str:

@@ -238,7 +238,9 @@ class _Module:
                 kind, name = rest.split()
                 self._cell(kind, name, lines)
             elif keyword == "process":
-                self._process(lines)
+                values: dict[Bit, Bit] = {}  # later ones override earlier ones; some are conditional
+                self._statements(lines, values)
+                self._flat.connect([*values], [*values.values()])
             elif keyword == "connect":
                 targets, sources = self._two(rest)
                 # Amaranth gives nets a second name in this way.
@@ -291,13 +293,6 @@ class _Module:
                 source = box.outside(place)
                 if place != (port, index) and source is not None:
                     self._flat.connect([box.connections[port][index]], [source])
-
-    def _process(self, lines: Iterator[str]) -> None:
-        """Read assignments, of which later ones override earlier ones; some are conditional."""
-        values: dict[Bit, Bit] = {}
-        self._statements(lines, values)
-        for target, source in values.items():
-            self._flat.connect([target], [source])
 
     def _statements(self, lines: Iterator[str], values: dict[Bit, Bit]) -> str:
         """Read statements up to the end of a block; returns the line that ends it."""

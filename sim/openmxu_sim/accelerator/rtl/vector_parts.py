@@ -14,7 +14,7 @@ from openmxu.unit.accumulator import AccumulatorColumn
 from openmxu.unit.array import SystolicArray, processing_element
 from openmxu_sim.netlist.body import LIMB
 from openmxu_sim.netlist.circuit import Circuit
-from openmxu_sim.netlist.code import Code
+from openmxu_sim.netlist.code import lanes_code
 
 PARTS = (SystolicArray, AccumulatorColumn)
 """Components that the netlist of the accelerator leaves out."""
@@ -26,12 +26,7 @@ def parts_text(config: AcceleratorConfig, whole: Circuit) -> str:
     bank = array.replace("array", "bank_column")
     element = Circuit(to_rtlil(processing_element(config.unit), name="pe"), "pe", resets=True)
     column = Circuit(to_rtlil(AccumulatorColumn(config.unit, biased=True), name="column"), "column", resets=True)
-    text = []
-    for name, circuit in (("pe", element), ("column", column)):
-        code = Code(circuit, name, lanes=True)
-        code.function("look", list(circuit.outputs))
-        code.function("step", [], clock=True)
-        text.append(code.text())
+    text = [lanes_code(circuit, name).text() for name, circuit in (("pe", element), ("column", column))]
     numbers = {"SIZE": config.size, "TERMS": config.unit.terms, "WIDTH": config.unit.word_width}
     text += [f"enum {{ {', '.join(f'{name} = {value}' for name, value in numbers.items())} }};"]
     text += [f"#define ARRAY(port) {array}_##port", "struct parts;"]

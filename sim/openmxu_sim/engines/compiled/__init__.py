@@ -44,7 +44,7 @@ def run(
     """Run the unit as machine code; see :class:`~openmxu_sim.engines.protocol.Engine`."""
     config = stimulus.config
     if vcd is None:
-        return _run(stimulus, stalls, progress, threads, None)
+        return run_model(load_model(config), stimulus, stalls, progress, threads)
     window = window or small_window(config)
     # Modules that only a waveform needs are imported only for one.
     from openmxu_sim.engines.compiled.vcd import write_vcd  # noqa: PLC0415
@@ -59,14 +59,9 @@ def record(
 ) -> tuple[Run, Trace]:
     """Run as :func:`run` does, and trace a part of the unit."""
     window.check(stimulus.config)
-    trace = Trace(window, load_model(stimulus.config).registers, stimulus.config.terms)
-    return _run(stimulus, stalls, progress, None, trace), trace
-
-
-def _run(
-    stimulus: Stimulus, stalls: Stalls | None, progress: Progress | None, threads: int | None, trace: Trace | None
-) -> Run:
-    return run_model(load_model(stimulus.config), stimulus, stalls, progress, threads, trace)
+    model = load_model(stimulus.config)
+    trace = Trace(window, model.registers, stimulus.config.terms)
+    return run_model(model, stimulus, stalls, progress, trace=trace), trace
 
 
 def run_model(

@@ -14,13 +14,7 @@ from openmxu_sim.sources import SOURCES
 
 
 class Model:
-    """The functions of a unit's shared library, with their types; see ``unit.c``.
-
-    Attributes
-    ----------
-    registers
-        Names and widths of a processing element's registers.
-    """
+    """The functions of a unit's shared library, with their types; see ``unit.c``."""
 
     def __init__(self, library: bytes) -> None:
         functions = open_library(library)
@@ -57,14 +51,12 @@ class Model:
             raise AttributeError(str(error)) from None
         pairs = (pair.rpartition(":") for pair in ctypes.string_at(ctypes.addressof(text)).decode().split())
         self.registers = tuple((name, int(width)) for name, _, width in pairs)
+        """Names and widths of a processing element's registers."""
 
 
 @lru_cache(maxsize=16)
 def load_model(config: MxuConfig) -> Model:
-    """Load the model of a unit, from the cache or built now, which takes a second or two.
-
-    A new model is tried before it is cached; see :mod:`openmxu_sim.engines.compiled.try_unit`.
-    """
+    """Load the model of a unit, from the cache or built now and tried, which takes a second or two."""
     text = cache.fetch_result(SOURCES, lambda: _text(config), "unit", repr(config))
 
     def check(library: bytes) -> bool:

@@ -13,7 +13,7 @@ from openmxu.unit.edge import Edge
 from openmxu.unit.status import Status
 from openmxu_sim.engines.protocol import Counters
 from openmxu_sim.netlist.circuit import Circuit
-from openmxu_sim.netlist.code import Code
+from openmxu_sim.netlist.code import Code, lanes_code
 
 _PARTS: dict[str, Callable[[MxuConfig], Any]] = {
     "admission": Admission,
@@ -92,49 +92,29 @@ def enumeration(numbers: Mapping[str, int]) -> str:
 
 def control_text(circuit: Circuit, part: str, name: str = "") -> str:
     """Return functions and register names of a part among :data:`CONTROL`; ``name``: its name in C, if another."""
-    name = name or part
-    code = Code(circuit, name, lanes=False)
+    code = Code(circuit, name or part, lanes=False)
     if part == "status":
         code.function("look", list(circuit.outputs))
     code.function("step", list(circuit.outputs), inputs=circuit.inputs, clock=True)
-    return f"{code.text()}\n{_names(circuit, code, name)}"
+    return f"{code.text()}\n{_names(circuit, code, name or part)}"
 
 
 def data_text(circuits: Mapping[str, Circuit], copies: int = _COPIES) -> str:
     """Return the functions of the parts that hold data: edge, processing element, accumulator column and its marks."""
-    text = []
-    for edge in ("edge", "weight_edge"):
-        if edge in circuits:
-            code = Code(circuits[edge], edge, lanes=True)
-            code.function("look", ["o_words"])
-            code.function("step", [], clock=True)
-            text.append(code.text())
-    code = Code(circuits["column"], "column_marks", lanes=True, only=["o_control"])
-    code.function("look", ["o_control"])
-    code.function("step", [], clock=True)
-    text.append(code.text())
-    for part in ("pe", "column"):
-        code = Code(circuits[part], part, lanes=True)
-        code.function("look", list(circuits[part].outputs))
-        code.function("step", [], clock=True)
-        if part == "pe":
-            code.function("steps", [], clock=True, copies=copies)
-        text.append(code.text())
-        if part == "pe":
-            text.append(_names(circuits[part], code, "unit"))
-    return "\n".join(text)
+    text = [lanes_code(circuits[edge], edge, ["o_words"]) for edge in ("edge", "weight_edge") if edge in circuits]
+    text.append(lanes_code(circuits["column"], "column_marks", ["o_control"], only=["o_control"]))
+    pe = lanes_code(circuits["pe"], "pe")
+    pe.function("steps", [], clock=True, copies=copies)
+    columns = lanes_code(circuits["column"], "column")
+    return "\n".join([*(code.text() for code in text), pe.text(), _names(circuits["pe"], pe, "unit"), columns.text()])
 
 
 def _names(circuit: Circuit, code: Code, name: str) -> str:
-    """Return the names of a part's registers as C text."""
-    return f'const char {name}_registers[] = "{_registers(circuit, code)}";'
-
-
-def _registers(circuit: Circuit, code: Code) -> str:
-    """Return names and widths of a circuit's registers; a register that is an output has the output's name."""
+    """Return names and widths of a part's registers as C text; a register that is an output has the output's name."""
     names = {name: name for name in code.fields}
     for output, bits in circuit.outputs.items():
         node = circuit.word(bits)
         if node.op == "register":
             names[node.name] = output
-    return " ".join(f"{names[name]}:{width}" for name, (_, width) in code.fields.items())
+    registers = " ".join(f"{names[field]}:{width}" for field, (_, width) in code.fields.items())
+    return f'const char {name}_registers[] = "{registers}";'

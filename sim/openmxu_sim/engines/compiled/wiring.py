@@ -6,7 +6,7 @@ source; :func:`check_parts` compares the parts inside the unit with those that a
 """
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -56,12 +56,12 @@ class Signal:
         return f"{self.part}.{self.wire}[{self.low + index}]{_later(self.later)}"
 
 
-def _rules(config: MxuConfig) -> Iterator[tuple[str, dict[str, Sequence[Signal]]]]:
-    """Yield each part with the sources of its inputs, and the unit with those of its outputs, the lowest bits first."""
+def _rules(config: MxuConfig) -> dict[str, dict[str, Sequence[Signal]]]:
+    """Return the sources of the inputs of each part, and of the unit's outputs, the lowest bits first."""
     number = constants(config)
     rows, columns, word, source = (number[name] for name in ("ROWS", "COLUMNS", "OPERAND_WIDTH", "SOURCE_WIDTH"))
     elements, words = rows // number["TERMS"], number["TERMS"] * word  # rows of them, and the bits that each takes
-    clock = {"clk": [Signal(_UNIT, "clk")], "rst": [Signal(_UNIT, "rst")]}
+    rules: dict[str, dict[str, Sequence[Signal]]] = {}
 
     def all_of(part: str, wire: str, later: int = 0) -> Signal:
         return Signal(part, wire, width=None, later=later)
@@ -78,103 +78,70 @@ def _rules(config: MxuConfig) -> Iterator[tuple[str, dict[str, Sequence[Signal]]
     for r in range(elements):
         for c in range(columns):
             left, above = f"pe({r}, {c - 1})", f"pe({r - 1}, {c})"
-            yield (
-                f"pe({r}, {c})",
-                {
-                    "i_activation": [all_of(left, "o_activation") if c else activation(r)],
-                    "i_swap": [Signal(left, "o_swap") if c else Signal("admission", "o_swaps", r)],
-                    "i_load": [Signal(left, "o_load") if c else Signal("admission", "o_loads", r)],
-                    "i_weight": [all_of(above, "o_weight") if r else weight(c)],
-                    "i_psum": [all_of(above, "o_psum") if r else Signal(_CONSTANT, "", width=FP32.width)],
-                    **clock,
-                },
-            )
+            rules[f"pe({r}, {c})"] = {
+                "i_activation": [all_of(left, "o_activation") if c else activation(r)],
+                "i_swap": [Signal(left, "o_swap") if c else Signal("admission", "o_swaps", r)],
+                "i_load": [Signal(left, "o_load") if c else Signal("admission", "o_loads", r)],
+                "i_weight": [all_of(above, "o_weight") if r else weight(c)],
+                "i_psum": [all_of(above, "o_psum") if r else Signal(_CONSTANT, "", width=FP32.width)],
+            }
     # The accumulator bank.
     for c in range(columns):
-        yield (
-            f"column({c})",
-            {
-                "i_psum": [all_of(f"pe({elements - 1}, {c})", "o_psum")],
-                "i_control": [
-                    all_of(f"column({c - 1})", "o_control")
-                    if c
-                    else all_of("admission", "o_control", later=number["CONTROL_DELAY"])
-                ],
-                "i_fetch": [Signal("emission", "o_fetch")],
-                "i_row": [all_of("emission", "o_row")],
-                **clock,
-            },
-        )
+        before, delay = f"column({c - 1})" if c else "admission", 0 if c else number["CONTROL_DELAY"]
+        rules[f"column({c})"] = {
+            "i_psum": [all_of(f"pe({elements - 1}, {c})", "o_psum")],
+            "i_control": [all_of(before, "o_control", later=delay)],
+            "i_fetch": [Signal("emission", "o_fetch")],
+            "i_row": [all_of("emission", "o_row")],
+        }
     # Control, and the marks that control and counters take.
     marks = {
         f"i_{mark}": [Signal(_UNIT, "activations__payload", rows * source + bit)] for bit, mark in enumerate(MARKS)
     }
-    yield (
-        "emission",
-        {
-            "i_control": [all_of(f"column({columns - 1})", "o_control")],
-            "i_ready": [Signal(_UNIT, "results__ready")],
-            **clock,
-        },
-    )
-    yield (
-        "admission",
-        {
-            "i_weights": [Signal(_UNIT, "weights__valid")],
-            "i_activations": [Signal(_UNIT, "activations__valid")],
-            **marks,
-            "i_freed": [Signal("emission", "o_fetch")],
-            **clock,
-        },
-    )
+    rules["emission"] = {
+        "i_control": [all_of(f"column({columns - 1})", "o_control")],
+        "i_ready": [Signal(_UNIT, "results__ready")],
+    }
+    rules["admission"] = {
+        "i_weights": [Signal(_UNIT, "weights__valid")],
+        "i_activations": [Signal(_UNIT, "activations__valid")],
+        **marks,
+        "i_freed": [Signal("emission", "o_fetch")],
+    }
     # The streams. The part of a beat is above its data and all other marks.
     for stream, lanes, others in (("weights", columns, 1), ("activations", rows, len(MARKS))):
         part = Signal(_UNIT, f"{stream}__payload", lanes * source + others, Shape.cast(Part).width)
-        yield (
-            f"{stream.removesuffix('s')}_edge",
-            {
-                "i_words": [Signal(_UNIT, f"{stream}__payload", 0, lanes * source)],
-                "i_take": [Signal("admission", f"o_{stream}_taken")],
-                **({"i_part": [part]} if config.splitter else {}),
-                **clock,
-            },
-        )
-    yield (
-        _UNIT,
-        {
-            "weights__ready": [Signal("admission", "o_weights_ready")],
-            "activations__ready": [Signal("admission", "o_activations_ready")],
-            "results__valid": [Signal("emission", "o_valid")],
-            "results__payload": [
-                *(all_of(f"column({c})", "o_data") for c in range(columns)),
-                Signal("emission", "o_last"),
-            ],
-            **(
-                {f"status__{name}": [all_of("status", f"o_{name}")] for name in (*COUNTERS, "error")}
-                if config.status
-                else {}
-            ),
-        },
-    )
+        rules[f"{stream.removesuffix('s')}_edge"] = {
+            "i_words": [Signal(_UNIT, f"{stream}__payload", 0, lanes * source)],
+            "i_take": [Signal("admission", f"o_{stream}_taken")],
+            **({"i_part": [part]} if config.splitter else {}),
+        }
+    counters = (*COUNTERS, "error") if config.status else ()
+    results = [*(all_of(f"column({c})", "o_data") for c in range(columns)), Signal("emission", "o_last")]
+    rules[_UNIT] = {
+        "weights__ready": [Signal("admission", "o_weights_ready")],
+        "activations__ready": [Signal("admission", "o_activations_ready")],
+        "results__valid": [Signal("emission", "o_valid")],
+        "results__payload": results,
+        **{f"status__{name}": [all_of("status", f"o_{name}")] for name in counters},
+    }
     if config.status:
-        yield (
-            "status",
-            {
-                "i_weights_valid": [Signal(_UNIT, "weights__valid")],
-                "i_weights_ready": [Signal("admission", "o_weights_ready")],
-                "i_activations_valid": [Signal(_UNIT, "activations__valid")],
-                "i_activations_ready": [Signal("admission", "o_activations_ready")],
-                "i_results_valid": [Signal("emission", "o_valid")],
-                "i_results_ready": [Signal(_UNIT, "results__ready")],
-                "i_weights_last": [Signal(_UNIT, "weights__payload", columns * source)],
-                **marks,
-                "i_go": [Signal("admission", "o_go")],
-                "i_waits_input": [Signal("admission", "o_waits_input")],
-                "i_waits_output": [Signal("admission", "o_waits_output")],
-                "i_clear": [Signal(_UNIT, "status__clear")],
-                **clock,
-            },
-        )
+        rules["status"] = {
+            "i_weights_valid": [Signal(_UNIT, "weights__valid")],
+            "i_weights_ready": [Signal("admission", "o_weights_ready")],
+            "i_activations_valid": [Signal(_UNIT, "activations__valid")],
+            "i_activations_ready": [Signal("admission", "o_activations_ready")],
+            "i_results_valid": [Signal("emission", "o_valid")],
+            "i_results_ready": [Signal(_UNIT, "results__ready")],
+            "i_weights_last": [Signal(_UNIT, "weights__payload", columns * source)],
+            **marks,
+            "i_go": [Signal("admission", "o_go")],
+            "i_waits_input": [Signal("admission", "o_waits_input")],
+            "i_waits_output": [Signal("admission", "o_waits_output")],
+            "i_clear": [Signal(_UNIT, "status__clear")],
+        }
+    clock = {"clk": [Signal(_UNIT, "clk")], "rst": [Signal(_UNIT, "rst")]}
+    return {part: wires if part == _UNIT else {**wires, **clock} for part, wires in rules.items()}
 
 
 def check_wiring(config: MxuConfig, unit: Callable[[MxuConfig], Any] = Mxu) -> int:
@@ -184,7 +151,7 @@ def check_wiring(config: MxuConfig, unit: Callable[[MxuConfig], Any] = Mxu) -> i
     design = _Design(flatten(elaborated.text, "mxu", boxes=modules.values()), modules)
     looked_at = 0
     left = set(design.boxes)
-    for part, inputs in _rules(config):
+    for part, inputs in _rules(config).items():
         if part != _UNIT and part not in left:
             raise WiringError(f"{part} must be in the unit, once")
         left.discard(part)
