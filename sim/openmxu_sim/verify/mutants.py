@@ -201,13 +201,8 @@ def _by_simulation(task: Task, drawn: Mutants) -> Callable[[int], str]:
         try:
             run_bench(task, mutate=lambda _: verilog, plusargs=[f"+{PLUSARG}={number}"], timeout=_TIMEOUT)
         except BenchFailedError as error:
-            return _complaint(error)
+            lines = str(error).splitlines()
+            return next((line.strip() for line in lines if "Error: " in line), lines[0])
         return ""
 
     return kills
-
-
-def _complaint(error: Any) -> str:
-    """Return the line of a simulation's log that describes the error."""
-    lines = str(error).splitlines()
-    return next((line.strip() for line in lines if "Error: " in line), lines[0])

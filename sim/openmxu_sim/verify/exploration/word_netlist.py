@@ -107,7 +107,9 @@ class WordNetlist:
         result = netlist.outputs["results__payload"]
         self.results = [self._word(result[32 * lane : 32 * lane + 32]) for lane in range(config.columns)]
         self.results.append(self._word(result[32 * config.columns :]))
-        self._finish_registers()
+        while self._waiting:  # for the next contents of registers, which may need more of them
+            index, bit = self._waiting.pop()
+            self.registers[index] = self._bit(bit)
         self.meaningless = self._find_meaningless()
         self._check_handshakes(shown)
 
@@ -168,12 +170,6 @@ class WordNetlist:
         else:
             raise ValueError(f"control must not read data, as it does the output of {cell.name}")
         return self._names[bit]
-
-    def _finish_registers(self) -> None:
-        """Complete the next contents of the registers of control; this may need more registers."""
-        while self._waiting:
-            index, bit = self._waiting.pop()
-            self.registers[index] = self._bit(bit)
 
     def _find_meaningless(self) -> dict[int, str]:
         """Return registers of control that may mean nothing, and the C expression that is high where they do."""
