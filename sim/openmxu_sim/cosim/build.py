@@ -57,10 +57,7 @@ def build_simulation(
     waves: bool = False,
     trial: Callable[[], None],
 ) -> Path:
-    """Put the compiled simulation of a design into a folder, from the cache or built now.
-
-    The simulator's own object files that it is linked with are cached, too.
-    """
+    """Put the compiled simulation of a design into a folder, from the cache or built now, and tried."""
     tool = load_simulator(simulator)
     program = directory / _program(tool, top)
 

@@ -57,6 +57,12 @@ class Testbench:
         for end in (self.weights, self.activations, self.results):
             end.start()
 
+    async def play(self) -> None:
+        """Start the clock and all streams, and wait until all has been through."""
+        await start_clock(self._dut)
+        self.start()
+        await self.finish()
+
     def stop(self) -> None:
         """Stop all streams, and forget everything."""
         for end in (self.weights, self.activations, self.results):
@@ -72,10 +78,7 @@ class Testbench:
         return len(self._bank)
 
     def tile(self, m: int, *, add: bool, clear_nan: bool = False, emit: bool, keep: bool = False) -> None:
-        """Send a tile of random operands with ``m`` rows of activations, and expect its results.
-
-        Some tiles are ragged: they have fewer terms than the array has rows.
-        """
+        """Send a whole or ragged tile of random operands with ``m`` rows of activations, and expect its results."""
         kind = str(self.generator.choice(["all", "all", "uniform", "normal"]))
         if not keep or self._weights is None:
             keep = False
@@ -130,10 +133,7 @@ class Testbench:
             self.tile(m, add=add, clear_nan=clear_nan, emit=beats <= 0 or emit, keep=keep)
 
     def any_beats(self, count: int, share: float) -> Error:
-        """Send ``count`` beats, this share of them with any marks, and expect their results; returns the mistake.
-
-        The last one is emitted, so that all have been through the unit when its result is there.
-        """
+        """Send ``count`` beats, this share of them with any marks, and expect their results; returns the mistake."""
         reference, generator = AnyBeats(CONFIG), self.generator
         sent: list[dict[str, bool]] = []
         while len(sent) < count:
@@ -145,7 +145,7 @@ class Testbench:
                     marks |= {mark: sent[-1][mark] for mark in TILE_MARKS}
                 marks["last"] |= not reference.may_add(marks, ahead=1)
             marks["add"] &= reference.may_add(marks)
-            marks["emit"] |= len(sent) == count - 1
+            marks["emit"] |= len(sent) == count - 1  # when the last result is there, all have been through the unit
             marks["keep"] &= reference.may_keep
             if marks["first"] and not marks["keep"]:
                 reference.load(self._send_weights())
@@ -225,9 +225,7 @@ async def tiles_with_pauses(dut: Any) -> None:
     """Any tiles, with pauses on all streams."""
     bench = Testbench(dut, TASK.seed, *(random_pauses(TASK.seed + stream) for stream in range(3)))
     bench.random_tiles(TASK.count)
-    await start_clock(dut)
-    bench.start()
-    await bench.finish()
+    await bench.play()
 
 
 @cocotb.test()
@@ -235,9 +233,7 @@ async def tiles_without_pauses(dut: Any) -> None:
     """Any tiles, as fast as the unit takes them."""
     bench = Testbench(dut, TASK.seed + 10, no_pauses(), no_pauses(), no_pauses())
     bench.random_tiles(TASK.count // 2)
-    await start_clock(dut)
-    bench.start()
-    await bench.finish()
+    await bench.play()
 
 
 # In a shorter bank, tiles wait for results to leave.
@@ -250,9 +246,7 @@ async def no_bubbles(dut: Any) -> None:
         emit = tile % 4 == 3
         bench.tile(CONFIG.shortest_tile, add=tile % 4 > 0, emit=emit)
         emitted += [emit] * CONFIG.shortest_tile
-    await start_clock(dut)
-    bench.start()
-    await bench.finish()
+    await bench.play()
     # The first tile waits for its weights.
     taken = bench.activations.taken[1:]
     assert taken == list(range(taken[0], taken[0] + len(taken)))
@@ -270,9 +264,7 @@ async def replaced_sums_are_not_waited_for(dut: Any) -> None:
     bench = Testbench(dut, TASK.seed + 25, no_pauses(), no_pauses(), no_pauses())
     for last in (False, False, False, True):
         bench.tile(_SHORT, add=False, emit=last)
-    await start_clock(dut)
-    bench.start()
-    await bench.finish()
+    await bench.play()
     taken = bench.activations.taken[1:]
     assert taken == list(range(taken[0], taken[0] + len(taken)))
 

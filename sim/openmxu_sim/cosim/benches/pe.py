@@ -22,19 +22,13 @@ OUTPUTS = ("o_activation", "o_swap", "o_load", "o_weight", "o_psum")
 
 
 def held(values: Words, marks: Words) -> Words:
-    """Return a register's content at the end of each cycle, if it takes over ``values`` where ``marks`` are set.
-
-    The mark of cycle 0 must be set.
-    """
+    """Return a register's content after each cycle; it takes ``values`` over where ``marks`` are set, as in cycle 0."""
     latest = np.maximum.accumulate(np.where(marks, np.arange(len(marks)), 0))
     return values[latest]
 
 
 def shifted_in(values: Words, marks: Words, length: int) -> Words:
-    """Return a chain's contents at the end of each cycle, if it takes ``values`` in where ``marks`` are set.
-
-    The last value is in place 0 of (cycles, length). The marks of the first cycles must be set, until it is full.
-    """
+    """Return a chain's contents likewise, (cycles, length), the last value first; marks are set until it is full."""
     values, taken = values[marks != 0], np.cumsum(marks, dtype=np.int64)
     return values[np.maximum(taken[:, np.newaxis] - 1 - np.arange(length), 0)]
 
