@@ -3,6 +3,7 @@
 import io
 import re
 import textwrap
+from itertools import cycle
 from typing import Any, Literal
 
 import matplotlib
@@ -120,7 +121,7 @@ def _draw_costs(axes: Axes, costs: list[Cost]) -> None:
     colours = dict(
         zip(
             dict.fromkeys(cost.ablation.whole.part for cost in costs),
-            ("#D55E00", BLUE, "#009E73", "#CC79A7"),
+            cycle(("#D55E00", BLUE, "#009E73", "#CC79A7", "#E69F00")),
             strict=False,
         )
     )

@@ -216,6 +216,18 @@ def test_nothing_is_divided_by_a_design_in_dsp_blocks() -> None:
     assert not {"NaN", "Infinity"} & set(re.findall(r"\w+", to_json(found)))
 
 
+def test_every_feature_is_drawn() -> None:
+    """One bar for each feature of a target, in a colour for each kind of part."""
+    areas = {design.name: 100.0 + place for place, design in enumerate(ablation_points())}
+    results = [Result(design, GENERIC, Area(areas[design.name], 0, 0), "", "", "") for design in ablation_points()]
+    found = report(results)
+    assert len(found.costs) == len(ABLATIONS)
+    drawn = to_images(found)["costs.svg"].decode()
+    for row in ABLATIONS:
+        saved = 1 - areas[row.without.name] / areas[row.whole.name]
+        assert f"<!-- {saved:.1%} -->" in drawn
+
+
 def test_what_stands_in_a_processing_element() -> None:
     parts = [result("processing element", "bf16", 200.0), result("adder", "fp32", 100.0)]
     parts += [result("multiplier to fp32", "bf16", 50.0), result(PRODUCT, 8, 40.0)]
