@@ -60,13 +60,13 @@ class _Cell(wiring.Component):
         return split_stages(self.stages)[1]
 
     @abstractmethod
-    def arithmetic(self) -> Any:
+    def _arithmetic(self) -> Any:
         """A new multiply-add; if it has scales, they are the upper bits of a word."""
 
     def elaborate(self, platform: object) -> Module:
         """Register the activation and both weights; multiply and add."""
         m = Module()
-        m.submodules.multiply_add = multiply_add = self.arithmetic()
+        m.submodules.multiply_add = multiply_add = self._arithmetic()
         sides = [[multiply_add.i_a], [multiply_add.i_b]]
         if hasattr(multiply_add, "i_scale_a"):
             sides = [[multiply_add.i_a, multiply_add.i_scale_a], [multiply_add.i_b, multiply_add.i_scale_b]]
@@ -160,7 +160,7 @@ class ProcessingElement(_Cell):
         terms = f"_t{self.terms}" if self.terms > 1 else ""
         return f"pe_{pair_name(*self.formats)}_{self.subnormals}{terms}_s{self.stages}"
 
-    def arithmetic(self) -> MultiplyAdd | DotProductAdd:
+    def _arithmetic(self) -> MultiplyAdd | DotProductAdd:
         """A new multiply-add."""
         operand, weight = self.formats
         options: dict[str, Any] = {"weight": weight, "subnormals": self.subnormals, "stages": self.stages}
@@ -215,7 +215,7 @@ class BlockElement(_Cell):
         """Name of the exported module."""
         return f"pe_{self.block}_t{self.terms}_s{self.stages}"
 
-    def arithmetic(self) -> BlockMultiplyAdd | DotProductAdd:
+    def _arithmetic(self) -> BlockMultiplyAdd | DotProductAdd:
         """A new multiply-add."""
         if self.block == MXFP8.name:
             return DotProductAdd(MXFP8, terms=self.terms, stages=self.stages, scaled=True)

@@ -181,9 +181,10 @@ def additions(
 
 
 def apart(netlist: Netlist, terms: int) -> tuple[Netlist, list[str]]:
-    """A sum of products with a port for each operand, and the names of its ports."""
+    """A sum of products with a port for each operand, and the names of its ports; scales come before the addend."""
     inputs: dict[str, tuple[Bit, ...]] = {}
-    for name, count in (("i_a", terms), ("i_b", terms), ("i_c", 1)):
+    scales = [(name, 1) for name in ("i_scale_a", "i_scale_b") if name in netlist.inputs]
+    for name, count in (("i_a", terms), ("i_b", terms), *scales, ("i_c", 1)):
         bits = netlist.inputs[name]
         width = len(bits) // count
         inputs |= {f"{name}_{index}": bits[index * width : (index + 1) * width] for index in range(count)}

@@ -2,7 +2,6 @@
 # (components that refuse their parameters go unused)
 """Numbers in blocks, and random rounding, on gates and in Amaranth's simulator; ml_dtypes decodes, golden adds."""
 
-from dataclasses import replace
 from typing import Any
 
 import ml_dtypes
@@ -21,6 +20,7 @@ from openmxu_sim.golden.arithmetic import rounded, rounded_sum, rounded_terms
 from openmxu_sim.golden.formats import Values, decode, encode
 from openmxu_sim.netlist.bitslice import Gates
 from openmxu_sim.operands import vectors
+from openmxu_sim.verify.exhaustion import apart
 
 from ...bits import same_bits
 from ...clocked import clocked
@@ -69,15 +69,9 @@ def _beside(sums: Bits, rng: np.random.Generator) -> Bits:
     return vectors.canonical(np.where(choice < 0.2, opposite, partners).astype(np.uint32))
 
 
-def _ports(dut: Any, form: str = AREA) -> Gates:
+def _sums(dut: BlockMultiplyAdd | DotProductAdd, form: str = AREA) -> Gates:
     """The gates, with a port for each number."""
-    netlist = gates(dut, form=form)
-    inputs: dict[str, Any] = {}
-    for name in ("i_a", "i_b"):
-        bits, width = netlist.inputs[name], len(netlist.inputs[name]) // dut.terms
-        inputs |= {f"{name}_{index}": bits[index * width :][:width] for index in range(dut.terms)}
-    inputs |= {name: netlist.inputs[name] for name in ("i_scale_a", "i_scale_b", "i_c") if name in netlist.inputs}
-    return Gates(replace(netlist, inputs=inputs), list(inputs))
+    return Gates(*apart(gates(dut, form=form), dut.terms))
 
 
 def _case(block: BlockFormat, terms: int) -> tuple[list[npt.NDArray[Any]], Bits]:
@@ -102,7 +96,7 @@ def _case(block: BlockFormat, terms: int) -> tuple[list[npt.NDArray[Any]], Bits]
 def test_block_multiply_add(name: str, terms: int) -> None:
     dut = BlockMultiplyAdd(BLOCK_FORMATS[name], terms=terms)
     operands, expected = _case(dut.block, terms)
-    same_bits(_ports(dut)(*operands), expected, *operands, operand="", note=dut.module_name)
+    same_bits(_sums(dut)(*operands), expected, *operands, operand="", note=dut.module_name)
 
 
 def test_every_number_decodes() -> None:
@@ -112,7 +106,7 @@ def test_every_number_decodes() -> None:
         a, b = (side.ravel() for side in np.meshgrid(every, every))
         exact = _values(a, name, block.point) * _values(b, name, block.point)
         one = {"e8m0": [127, 127], "e4m3": [0x38, 0x38], "": []}[block.scale]
-        got = _ports(BlockMultiplyAdd(block, terms=1))(a, b, *one, 0)
+        got = _sums(BlockMultiplyAdd(block, terms=1))(a, b, *one, 0)
         expected = exact.astype(np.int32).view(np.uint32) if not block.scale else encode(exact + 0.0, _FP32)
         same_bits(got, expected, a, b, operand="", fmt="fp32" if block.scale else "", note=name)
 
@@ -132,7 +126,7 @@ def test_scaled_dot_product_add(terms: int, form: str) -> None:
     c = _beside(encode(rounded_terms(zero, *products, _FP32), _FP32), rng)
     expected = encode(rounded_terms(_flushed(c), *products, _FP32), _FP32)
     dut = DotProductAdd(MXFP8, terms=terms, scaled=True)
-    got = _ports(dut, form)(*a.T, *b.T, *scales, c)
+    got = _sums(dut, form)(*a.T, *b.T, *scales, c)
     same_bits(got, expected, *a.T, *b.T, *scales, c, operand="", note=f"{dut.module_name}, {form}")
 
 
@@ -205,10 +199,10 @@ def test_element(name: str, terms: int, stages: int) -> None:
     dut, block, count = BlockElement(name, terms=terms, stages=stages), BLOCK_FORMATS[name], 100
     operands, expected = _case(block, terms)
     *numbers, c = (words[-count:].astype(np.int64) for words in operands)
-    words = [numbers[:terms], numbers[terms : 2 * terms]]
-    for side, scale in zip(words, numbers[2 * terms :], strict=False):
-        side.append(scale)
-    a, b = (np.sum([word << (n * block.width) for n, word in enumerate(side)], axis=0) for side in words)
+    sides = [numbers[:terms], numbers[terms : 2 * terms]]
+    for side, scale in zip(sides, numbers[2 * terms :], strict=False):
+        side.append(scale)  # none of integers
+    a, b = (np.sum([word << (n * block.width) for n, word in enumerate(side)], axis=0) for side in sides)
     ones, late = np.ones(count + 20, int), 1 + dut.latency - dut.psum_latency
     ports = {"i_weight": _from(0, b), "i_load": ones, "i_swap": ones, "i_activation": _from(1, a)}
     seen = _played(dut, ["o_weight", "o_activation", "o_psum"], {**ports, "i_psum": _from(late, c)})
