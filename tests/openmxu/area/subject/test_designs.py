@@ -125,7 +125,8 @@ def test_which_reports_have_the_catalog(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, extent: str, target: str, designs: list[str]
 ) -> None:
     fakes = dict.fromkeys(("default_points", "full_points", "quick_points"), lambda: [whole(PRODUCT)])
-    for name, value in {**fakes, "ablation_points": list, "CATALOG": {"small": PRODUCT}}.items():
+    none = dict.fromkeys(("ablation_points", "other_points"), list)
+    for name, value in {**fakes, **none, "CATALOG": {"small": PRODUCT}}.items():
         monkeypatch.setattr(report_module, name, value)
     found = report(tmp_path, extent=extent, recipes=["area"], targets=[target])
     assert list(found.by_design) == designs
