@@ -1,5 +1,6 @@
 """The benchmark measures what it says, refuses wrong results, and says what it left out."""
 
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from openmxu_studies.speed import Report, bench, benchmark, compare, measure, re
 from openmxu_studies.speed.measure import ROW_ENGINE, Clocked, Ratio, Trained, Whole
 from openmxu_studies.speed.speed_plot import to_svg
 
-from ..conftest import needs_compiler
+from ..conftest import needs_compiler, ran
 
 pytestmark = needs_compiler
 
@@ -162,6 +163,12 @@ def test_one_kind_of_measurement(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (found.clocked, found.products, found.ratios) == ((), (), ())
     monkeypatch.setattr(benchmark, "find_spec", lambda name: None)
     assert not bench(only="training").trained
+
+
+def test_memory_is_a_measurement_s_own() -> None:
+    """A process begins with the memory of the one that started it: PyTorch would be in that of all measurements."""
+    code = "import sys; from openmxu_studies.speed.benchmark import _jobs; _jobs({}, quick=False); print(*sys.modules)"
+    assert "torch" not in ran([sys.executable, "-c", code], check=True).stdout.split()
 
 
 @pytest.mark.slow

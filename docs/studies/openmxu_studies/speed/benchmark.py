@@ -19,6 +19,7 @@ from openmxu.runtime.machine import Record, cores, machine_name, of_plain, tool_
 from openmxu.runtime.native import compiler_version
 from openmxu_sim.cosim.simulators import find_simulator, load_simulator
 from openmxu_studies.speed.measure import (
+    NETWORKS,
     ROW_ENGINE,
     Clocked,
     Ratio,
@@ -246,17 +247,9 @@ def _jobs(tools: Mapping[str, str], *, quick: bool) -> list[tuple[Callable[..., 
     if not quick:
         jobs += [(measure_clocked, (ROW_ENGINE, size, 1)) for size in _ROW_SIZES if "verilator" in tools]
         jobs += [(measure_command, (engine, runs)) for engine, runs in (("compiled", 7), ("model", 7), ("golden", 3))]
-        jobs += [(measure_training, job) for job in _training_jobs(threads)]
+        networks = NETWORKS if find_spec("torch") else ()
+        jobs += [(measure_training, (name, count)) for name in networks for count in sorted({1, min(2, threads)})]
     return jobs + [(measure_model, product) for product in (_PRODUCTS[:1] if quick else _PRODUCTS)]
-
-
-def _training_jobs(threads: int) -> list[tuple[str, int]]:
-    """Return the networks to train, and the threads, if PyTorch is installed."""
-    if find_spec("torch") is None:
-        return []
-    from openmxu_studies.speed.trained import NETWORKS  # noqa: PLC0415  # needs PyTorch
-
-    return [(network, count) for network in NETWORKS for count in sorted({1, min(2, threads)})]
 
 
 def _expect(results: list[Clocked | Whole | Ratio | Trained], arguments: tuple[Any, ...]) -> float:

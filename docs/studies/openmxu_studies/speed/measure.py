@@ -45,6 +45,17 @@ _LONG = 10.0
 """Seconds of a run from which on one run is enough."""
 
 
+NETWORKS = {
+    "ResNet18, 32 images of 32x32": "resnet18",
+    "MobileNetV3-small, 16 images of 64x64": "mobilenet",
+    "LSTM, 2 layers of 256, 64 steps of 32": "lstm",
+    "Mamba, 2 blocks of 128, 2x64 steps": "mamba",
+    "GPT-2, 6 layers of 384, 4x128 letters": "gpt2",
+}
+"""Networks to train, and the function of ``trained`` that makes each. Only who measures one imports PyTorch: a process
+begins with the memory of the one that started it."""
+
+
 @dataclass(frozen=True)
 class Clocked:
     """Speed of an engine with a clock on an N x N unit."""
@@ -221,11 +232,11 @@ def measure_training(network: str, threads: int) -> Trained:
     import torch  # noqa: PLC0415  # it need not be there
 
     from openmxu_sim.torch import unit  # noqa: PLC0415
-    from openmxu_studies.speed.trained import NETWORKS  # noqa: PLC0415
+    from openmxu_studies.speed import trained  # noqa: PLC0415
 
     torch.set_num_threads(threads)
     torch.manual_seed(0)
-    layers, x = NETWORKS[network]()
+    layers, x = getattr(trained, NETWORKS[network])()
 
     def step() -> None:
         layers.zero_grad()

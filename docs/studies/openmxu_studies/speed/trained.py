@@ -1,10 +1,10 @@
 """Networks whose training steps are timed, in the shapes of published ones, with few layers left out.
 
-Each entry of :data:`NETWORKS` makes a network and its input; the loss is the mean of squares of what the network gives.
+Each function that :data:`~openmxu_studies.speed.measure.NETWORKS` names makes a network and its input; the loss is the
+mean of squares of what the network gives.
 """
 
 import math
-from collections.abc import Callable, Mapping
 
 import torch
 from torch import nn
@@ -34,7 +34,7 @@ def _convolution(
     return nn.Sequential(layer, nn.BatchNorm2d(outputs), act or nn.Identity())
 
 
-def _resnet18() -> Example:
+def resnet18() -> Example:
     """Return ResNet18 for 32x32 pixels: a first kernel of 3x3, and no pooling behind it."""
     layers, last = [_convolution(3, 64, 3, act=nn.ReLU())], 64
     for width in (64, 128, 256, 512):
@@ -70,7 +70,7 @@ _MOBILE = (
 """Blocks: kernel, inner and outer channels, whether channels are weighted, whether hard swish is used, stride."""
 
 
-def _mobilenet() -> Example:
+def mobilenet() -> Example:
     """Return MobileNetV3-small."""
     layers, last = [_convolution(3, 16, 3, 2, act=nn.Hardswish())], 16
     for kernel, inner, outer, weighted, swish, stride in _MOBILE:
@@ -128,15 +128,17 @@ class _Mamba(nn.Module):
         return whole
 
 
-def _gpt(width: int = 384, layers: int = 6, length: int = 128) -> Example:
+def lstm() -> Example:
+    """Return two layers, and 64 steps of 32 sequences."""
+    return _Recurrent(256), torch.randn(64, 32, 256)
+
+
+def mamba() -> Example:
+    """Return two blocks, and two sequences of 64 steps."""
+    return nn.Sequential(_Mamba(128), _Mamba(128)), torch.randn(2, 64, 128)
+
+
+def gpt2() -> Example:
     """Return a GPT-2 with an alphabet of 65 letters."""
-    return Transformer(65, length, width=width, heads=6, layers=layers), torch.randint(65, (4, length))
-
-
-NETWORKS: Mapping[str, Callable[[], Example]] = {
-    "ResNet18, 32 images of 32x32": _resnet18,
-    "MobileNetV3-small, 16 images of 64x64": _mobilenet,
-    "LSTM, 2 layers of 256, 64 steps of 32": lambda: (_Recurrent(256), torch.randn(64, 32, 256)),
-    "Mamba, 2 blocks of 128, 2x64 steps": lambda: (nn.Sequential(_Mamba(128), _Mamba(128)), torch.randn(2, 64, 128)),
-    "GPT-2, 6 layers of 384, 4x128 letters": _gpt,
-}
+    length = 128
+    return Transformer(65, length, width=384, heads=6, layers=6), torch.randint(65, (4, length))
