@@ -37,8 +37,8 @@ from openmxu.layout.pins import find_access, unreachable
 from openmxu.layout.place.placement import check_utilisation, place
 from openmxu.layout.place.synthesis import Mapped, synthesise
 from openmxu.layout.placed import Placed
-from openmxu.layout.route.routing import Route, core_access, route
-from openmxu.layout.route.supplies import Strap, plan_straps, stack_metal
+from openmxu.layout.route.routing import Wired, core_access, route
+from openmxu.layout.route.supplies import plan_straps, stack_metal
 from openmxu.layout.technology import Technology, technology
 from openmxu.runtime import cache, process
 
@@ -97,13 +97,10 @@ class Request:
 
 
 @dataclass(frozen=True)
-class Layout:
+class Layout(Wired):
     """A design, placed and routed with one seed."""
 
     seed: int
-    placed: Placed
-    routes: Mapping[str, Route]
-    straps: Sequence[Strap]
     spef: str
     timing: Timing
     bare: Timing
@@ -170,7 +167,7 @@ def lay_out(source: Source, foundry: Foundry, request: Request, tell: Callable[[
     best = min(layouts, key=lambda layout: (layout.timing.arrival, layout.seed))
     with process.workspace() as work:
         path = work / "layout.gds"
-        write_gds(path, best.placed, best.routes, best.straps, foundry.technology, foundry.files["masks"])
+        write_gds(path, best, foundry.technology, foundry.files["masks"])
         decks = {"minimal": ["minimal"], "all": ["minimal", "maximal"], "none": []}[request.checks]
         checked = flow.check(path, mapped, best.placed, decks) if decks else None
         masks = path.read_bytes()
@@ -215,7 +212,7 @@ class _Flow:
         stacks = [metal for strap in straps for at in strap.stacks for metal in stack_metal(*at, its)]
         join = partial(route, placed, pads, its, blocked=stacks, tell=self._tell)
         routes = self._step(f"routing {len(placed.nets)} nets, seed {seed}", join, "wires", *what)
-        netlist = write_netlist(placed, directions, foundry.kit.fill)
+        netlist = write_netlist(placed.name, directions, placed.nets, placed.masters)
         spefs = [write_spef(placed, routes, its, directions, scale) for scale in (1, 0)]
         timings = [
             self._step(
@@ -225,7 +222,7 @@ class _Flow:
             )
             for name, spef in zip(("wires", "gates alone"), spefs, strict=True)
         ]
-        return Layout(seed, placed, routes, straps, spefs[0], *timings)
+        return Layout(placed, routes, straps, seed, spefs[0], *timings)
 
     def check(self, masks: Path, mapped: Mapped, placed: Placed, decks: Sequence[str]) -> Checked:
         """What the checks of masks and netlists find."""
