@@ -11,12 +11,16 @@ _NAMES = ("sta", "opensta")
 _LIMIT = 300.0
 """Seconds after which OpenSTA is given up."""
 
-SCRIPT = """\
+LINK = """\
 read_liberty library.lib
 read_verilog netlist.v
 link_design TOP
 set_cmd_units -time ns
-create_clock -name edge -period 1 CLOCK
+"""
+"""How scripts for OpenSTA begin; words in capitals are replaced."""
+
+SCRIPT = f"""\
+{LINK}create_clock -name edge -period 1 CLOCK
 set_input_delay 0 -clock edge [all_inputs]
 set_output_delay 0 -clock edge [all_outputs]
 report_checks -path_delay max -digits 4

@@ -8,7 +8,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from openmxu.area.target.timing import TimingError, run_sta, slacks
+from openmxu.area.target.timing import LINK, TimingError, run_sta, slacks
 
 _LIMIT = 1800.0
 """Seconds after which OpenSTA is given up. A unit of 2x2 takes ten."""
@@ -17,11 +17,7 @@ _PERIOD = 1000.0
 """ns, which no path takes: what is left of it is the slack."""
 
 _SCRIPT = f"""\
-read_liberty library.lib
-read_verilog netlist.v
-link_design TOP
-set_cmd_units -time ns
-create_clock -name edge -period {_PERIOD:g} PINS
+{LINK}create_clock -name edge -period {_PERIOD:g} PINS
 set inputs {{}}
 foreach port [all_inputs] {{
   if {{[lsearch CLOCKS [get_property $port full_name]] < 0}} {{ lappend inputs $port }}
