@@ -11,7 +11,7 @@ import pytest
 
 from openmxu.area.target.liberty import parse_library
 from openmxu.cli import frame
-from openmxu.layout.kit.pdk import Buffer, Kit
+from openmxu.layout.kit import Buffer, Kit
 from openmxu.layout.placed import Instance, Placed
 from openmxu_sim.energy.cells import read_cells
 from openmxu_sim.energy.events import Activity, Player

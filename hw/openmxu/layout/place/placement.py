@@ -17,7 +17,6 @@ from itertools import count
 from typing import Any
 
 from openmxu.layout.cells import Cell
-from openmxu.layout.kit.pdk import Kit
 from openmxu.layout.place.synthesis import Mapped
 from openmxu.layout.place.trees import buffers_of, with_trees
 from openmxu.layout.placed import Instance, Node, Placed
@@ -41,18 +40,13 @@ class Core:
 
 
 def place(
-    mapped: Mapped,
-    library: Mapping[str, Cell],
-    kit: Kit,
-    technology: Technology,
-    *,
-    utilisation: float = 0.7,
-    seed: int = 1,
+    mapped: Mapped, library: Mapping[str, Cell], technology: Technology, *, utilisation: float = 0.7, seed: int = 1
 ) -> Placed:
     """Place a netlist in a core that is nearly square, of which cells and buffers take a fraction; the seed is
     Coloquinte's. A :exc:`ValueError` where there are more pins than tracks.
     """
     check_utilisation(utilisation)
+    kit = technology.kit
     trees = buffers_of(mapped, kit)
     anywhere = with_trees(mapped, kit, dict.fromkeys(mapped.instances, (0.0, 0.0)))
     core = _core(sum(library[master].width for master in anywhere.instances.values()), utilisation, technology)
@@ -65,7 +59,7 @@ def place(
     instances = [
         Instance(name, whole.instances[name], x * step, y * row, mirrored=y % 2 == 1) for name, (x, y) in places.items()
     ]
-    filled = (*instances, *_fill(instances, library, kit, core))
+    filled = (*instances, *_fill(instances, library, core))
     return Placed(mapped.name, core.width, core.height, filled, ports, whole.nets)
 
 
@@ -160,9 +154,9 @@ def _coloquinte(
     return list(zip(circuit.cell_x, circuit.cell_y, strict=True))[:cells]
 
 
-def _fill(instances: Sequence[Instance], library: Mapping[str, Cell], kit: Kit, core: Core) -> Iterator[Instance]:
+def _fill(instances: Sequence[Instance], library: Mapping[str, Cell], core: Core) -> Iterator[Instance]:
     """Cells for all gaps in the rows."""
-    row = core.technology.grid["row"]
+    row, fill = core.technology.grid["row"], core.technology.kit.fill
     by_row: dict[int, list[tuple[int, int]]] = {y: [] for y in range(0, core.height, row)}
     for each in instances:
         by_row[each.y].append((each.x, each.x + library[each.master].width))
@@ -171,7 +165,7 @@ def _fill(instances: Sequence[Instance], library: Mapping[str, Cell], kit: Kit, 
         at = 0
         for left, right in [*sorted(taken), (core.width, core.width)]:
             while at < left:
-                master = next(master for master in kit.fill if library[master].width <= left - at)
+                master = next(master for master in fill if library[master].width <= left - at)
                 yield Instance(f"f{next(numbers)}", master, at, y, mirrored=y // row % 2 == 1)
                 at += library[master].width
             at = right

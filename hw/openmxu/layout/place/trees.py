@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from statistics import mean
 from typing import TypeVar
 
-from openmxu.layout.kit.pdk import Buffer, Kit
+from openmxu.layout.kit import Buffer, Kit
 from openmxu.layout.place.synthesis import Mapped
 from openmxu.layout.placed import Pins
 
