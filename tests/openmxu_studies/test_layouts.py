@@ -11,7 +11,7 @@ import pytest
 
 from openmxu.area.target.liberty import parse_library
 from openmxu.cli import frame
-from openmxu.layout.kit.pdk import Buffer, Kit
+from openmxu.layout.kit import Buffer, Kit
 from openmxu.layout.placed import Instance, Placed
 from openmxu_sim.energy.cells import read_cells
 from openmxu_sim.energy.events import Activity, Player
@@ -34,7 +34,7 @@ def _played(cells: str, nets: dict[str, str], farads: dict[str, float], **inputs
     """Cells as in ``u1:INV``, the pins of nets as in ``u1.A u2.Y``; nets of one port each have its name."""
     instances = [Instance(*each.split(":"), 0, 0, mirrored=False) for each in cells.split()]
     ends = {net: tuple((pin.split(".")[0], pin.split(".")[1]) for pin in pins.split()) for net, pins in nets.items()}
-    placed = Placed("top", 0, 0, tuple(instances), (), ends)
+    placed = Placed("top", 0, 0, tuple(instances), {}, ends)
     directions = {net: "output" if net == "y" else "input" for net in nets if len(net) == 1 or net == "clk"}
     made = timed(placed, directions, farads, _KIT, _CELLS)
     return Player(made).play(

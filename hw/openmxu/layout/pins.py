@@ -9,11 +9,11 @@
       └───┴─┘               │ other metal
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import permutations
 
 from openmxu.layout.cells import Cell
-from openmxu.layout.technology import Rect, Technology
+from openmxu.layout.technology import Rect, Technology, around
 
 Access = dict[tuple[int, int], tuple[int, int]]
 """For each node where a via may stand, in nm from the cell's lower left corner, width and height of the via's pad."""
@@ -31,11 +31,11 @@ def find_access(cell: Cell, technology: Technology) -> dict[str, Access]:
         for name, pin in cell.signals.items()
     }
     for name, other in permutations(access, 2):  # one net may have both pins
-        others = [_grown(pad_at(at, size), technology.pins["spacing"]) for at, size in access[other].items()]
+        others = [_grown(around(*at, *size), technology.pins["spacing"]) for at, size in access[other].items()]
         apart = {
             at: size
             for at, size in access[name].items()
-            if all(min(_overlap(pad_at(at, size), near)) <= 0 for near in others)
+            if all(min(_overlap(around(*at, *size), near)) <= 0 for near in others)
         }
         access[name] = apart or access[name]
     return access
@@ -46,12 +46,6 @@ def unreachable(cells: Mapping[str, Cell], technology: Technology) -> list[str]:
     return [name for name, cell in cells.items() if not all(find_access(cell, technology).values())]
 
 
-def pad_at(at: tuple[int, int], size: tuple[int, int]) -> Rect:
-    """A pad around a node."""
-    (x, y), (width, height) = at, size
-    return x - width // 2, y - height // 2, x + width // 2, y + height // 2
-
-
 def _accesses(cell: Cell, pin: Sequence[Rect], everything: Sequence[Rect], technology: Technology) -> Access:
     step_x, step_y = technology.grid["x"], technology.grid["y"]
     others = [rect for rect in everything if rect not in pin]
@@ -59,7 +53,7 @@ def _accesses(cell: Cell, pin: Sequence[Rect], everything: Sequence[Rect], techn
     for x in range(step_x, cell.width, step_x):
         for y in range(step_y, cell.height, step_y):
             for width, height in technology.pins["pads"]:
-                pad = pad_at((x, y), (width, height))
+                pad = around(x, y, width, height)
                 if _is_covered(pad, pin) or _may_join(pad, pin, others, cell.width, technology):
                     access.setdefault((x, y), (width, height))
     return access
@@ -91,19 +85,10 @@ def _between(a: Rect, b: Rect) -> Rect:
     return xs[0], ys[0], xs[1], ys[1]
 
 
-def _is_covered(rect: Rect, by: Iterable[Rect]) -> bool:
-    """Whether rectangles together cover one: what the first leaves of it is covered by the others."""
-    left, bottom, right, top = rect
-    if left >= right or bottom >= top:
-        return True
-    for index, (a, b, c, d) in enumerate(by := list(by)):
-        if min(_overlap(rect, (a, b, c, d))) > 0:
-            rest = by[index + 1 :]
-            pieces = (
-                (left, bottom, min(a, right), top),
-                (max(c, left), bottom, right, top),
-                (max(a, left), bottom, min(c, right), min(b, top)),
-                (max(a, left), max(d, bottom), min(c, right), top),
-            )
-            return all(_is_covered(piece, rest) for piece in pieces)
-    return False
+def _is_covered(rect: Rect, by: Sequence[Rect]) -> bool:
+    """Whether rectangles together cover one: each of the pieces into which their sides cut it is in one."""
+    xs, ys = (
+        sorted({*rect[axis::2], *(side for each in by for side in each[axis::2] if rect[axis] < side < rect[axis + 2])})
+        for axis in (0, 1)
+    )
+    return all(any(a <= x < c and b <= y < d for a, b, c, d in by) for x in xs[:-1] for y in ys[:-1])

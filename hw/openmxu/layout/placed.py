@@ -3,6 +3,15 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from openmxu.layout.cells import Cell
+from openmxu.layout.technology import Rect
+
+Node = tuple[int, int, int]
+"""The level of a metal with wires, 0 for the lowest, and a place: x and y."""
+
+Pins = tuple[tuple[str, str], ...]
+"""Instance and pin of all ends of a net."""
+
 
 @dataclass(frozen=True)
 class Instance:
@@ -18,20 +27,6 @@ class Instance:
 
 
 @dataclass(frozen=True)
-class Port:
-    """A pin of the core."""
-
-    name: str
-    net: str
-    side: str
-    """``"west"``, ``"north"``, ``"east"`` or ``"south"``."""
-    x: int
-    y: int
-    """Its centre, on the core's edge and on a routing track."""
-    layer: str
-
-
-@dataclass(frozen=True)
 class Placed:
     """A design whose cells and pins have places; supplies are connected by abutment of rails."""
 
@@ -41,6 +36,18 @@ class Placed:
     """Size of the core, whose lower left corner is the origin."""
     instances: tuple[Instance, ...]
     """Cells; those that fill gaps have no nets."""
-    ports: tuple[Port, ...]
-    nets: Mapping[str, tuple[tuple[str, str], ...]]
-    """Instance and pin of all ends of each net. Ports and supplies are left out."""
+    ports: Mapping[str, Node]
+    """The centres of its pins, by their nets: on the core's edge and on a routing track."""
+    nets: Mapping[str, Pins]
+    """Ports and supplies are left out."""
+
+    def boxes(self, cells: Mapping[str, Cell]) -> dict[str, Rect]:
+        """The outlines of the cells that have nets."""
+        named = {name for ends in self.nets.values() for name, _ in ends}
+        sized = ((each, cells[each.master]) for each in self.instances if each.name in named)
+        return {each.name: (each.x, each.y, each.x + cell.width, each.y + cell.height) for each, cell in sized}
+
+    @property
+    def masters(self) -> dict[str, str]:
+        """The cell of each instance."""
+        return {each.name: each.master for each in self.instances}

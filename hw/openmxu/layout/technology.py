@@ -7,8 +7,15 @@ from functools import cached_property
 from importlib.resources import files
 from typing import Any
 
+from openmxu.layout.kit import Kit, read_kit
+
 Rect = tuple[int, int, int, int]
 """Left, bottom, right, top."""
+
+
+def around(x: int, y: int, width: int, height: int) -> Rect:
+    """A rectangle with its centre."""
+    return x - width // 2, y - height // 2, x + width // 2, y + height // 2
 
 
 @dataclass(frozen=True)
@@ -40,7 +47,9 @@ class Technology:
     pins: Mapping[str, Any]
     wires: Mapping[str, int]
     metals: tuple[Metal, ...]
+    """Those with wires, by level: 0 for the lowest."""
     straps: Mapping[str, Any]
+    kit: Kit
 
     def __post_init__(self) -> None:
         """Refuse rules that the router would not keep."""
@@ -61,16 +70,21 @@ class Technology:
                 raise ValueError(f"technology cannot be routed: {rule}")
 
     @cached_property
-    def levels(self) -> dict[str, int]:
-        """The level of each metal with wires: 0 for the lowest."""
-        return {metal.name: level for level, metal in enumerate(self.metals)}
+    def stack(self) -> tuple[str, ...]:
+        """The names of all metals, and of the via between two, from the metal of pins up to that of straps."""
+        above = [*((metal.via, metal.name) for metal in self.metals), (self.straps["via"], self.straps["name"])]
+        return (self.pins["name"], *(name for via, metal in above for name in (via["name"], metal)))
+
+    def end(self, level: int, x: int, y: int, length: int) -> tuple[int, int]:
+        """The place at a length from another one on its track, to the right or up."""
+        return (x, y + length) if self.metals[level].vertical else (x + length, y)
 
     def wire(self, level: int, x: int, y: int, length: int = 0) -> Rect:
         """A piece of wire from a node over a length to the right or up; with none the pad of a via."""
+        right, top = self.end(level, x, y, length)
         side, end = self.wires["width"] // 2, self.wires["end"]
-        if self.metals[level].vertical:
-            return (x - side, y - end, x + side, y + length + end)
-        return (x - end, y - side, x + length + end, y + side)
+        wide, high = (side, end) if self.metals[level].vertical else (end, side)
+        return x - wide, y - high, right + wide, top + high
 
     def farads(self, lengths: Mapping[int, int]) -> float:
         """Capacitance of wires, by their lengths in nm on each level."""
@@ -85,7 +99,7 @@ def load_technology(text: str) -> Technology:
     """The technology that a document in TOML describes."""
     data = tomllib.loads(text)
     metals = (Metal(**metal, vertical=level % 2 == 0) for level, metal in enumerate(data.pop("metals")))
-    return Technology(**data, metals=tuple(metals))
+    return Technology(kit=read_kit(data.pop("kit")), metals=tuple(metals), **data)
 
 
 def technology(name: str) -> Technology:

@@ -26,6 +26,7 @@ GATES: Mapping[str, tuple[str, str, Callable[..., int]]] = {
     "$_AND_": ("AB", "11 1", operator.and_),
     "$_OR_": ("AB", "1- 1\n-1 1", operator.or_),
     "$_XOR_": ("AB", "10 1\n01 1", operator.xor),
+    "$_MUX_": ("ABS", "1-0 1\n-11 1", lambda a, b, s: a & ~s | b & s),
 }
 """Inputs of each gate, its table as in BLIF, and the gate on patterns of bits."""
 

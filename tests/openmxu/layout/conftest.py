@@ -9,7 +9,7 @@ import pytest
 
 from openmxu.area.target.libraries import named_libraries
 from openmxu.layout.cells import Cell, read_cells
-from openmxu.layout.kit.pdk import Kit, find_files, kit
+from openmxu.layout.kit import Kit, find_files
 from openmxu.layout.technology import Technology, technology
 
 _NAME = "ihp_sg13g2"
@@ -22,9 +22,9 @@ def ihp() -> Technology:
 
 
 @pytest.fixture(scope="session")
-def ihp_kit() -> Kit:
+def ihp_kit(ihp: Technology) -> Kit:
     """Its kit."""
-    return kit(_NAME)
+    return ihp.kit
 
 
 @pytest.fixture(scope="session")

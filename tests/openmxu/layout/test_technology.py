@@ -33,4 +33,4 @@ def test_wires_of_ihp_sg13g2() -> None:
     assert ihp.wire(0, 960, 420) == (860, 265, 1060, 575)
     assert ihp.wire(1, 960, 420, 480) == (805, 320, 1595, 520)
     assert [ihp.step(level) for level in range(4)] == [420, 480, 420, 480]
-    assert ihp.levels == {"Metal2": 0, "Metal3": 1, "Metal4": 2, "Metal5": 3}
+    assert [metal.name for metal in ihp.metals] == ["Metal2", "Metal3", "Metal4", "Metal5"]

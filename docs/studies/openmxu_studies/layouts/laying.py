@@ -94,7 +94,7 @@ def _energy(design: Point, outcome: Outcome, layout: Layout, foundry: Foundry, *
     routes = layout.routes.items() if wires else ()
     farads = {net: foundry.technology.farads(route.lengths()) for net, route in routes}
     cells = read_cells(foundry.liberty)
-    return mean_energy(timed(layout.placed, outcome.mapped.ports, farads, foundry.kit, cells), design)
+    return mean_energy(timed(layout.placed, outcome.mapped.ports, farads, foundry.technology.kit, cells), design)
 
 
 def _densest(source: Source, foundry: Foundry, tell: Tell) -> Outcome:

@@ -15,7 +15,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import replace
 
-from openmxu.layout.kit.pdk import Kit
+from openmxu.layout.kit import Kit
 from openmxu.layout.placed import Placed
 from openmxu_sim.energy.cells import Cell, Cells, Pin, Power, Table
 from openmxu_sim.energy.timed import CLOCK, TimedNetlist, read_timed
@@ -28,7 +28,7 @@ def timed(
     placed: Placed, directions: Mapping[str, str], farads: Mapping[str, float], kit: Kit, cells: Cells
 ) -> TimedNetlist:
     """A placed design with its wires, from the ports' directions, the wires' capacitances, if any, and the library."""
-    masters = {each.name: each.master for each in placed.instances}
+    masters = placed.masters
     pins: dict[str, dict[str, str]] = defaultdict(dict)
     wires = {net: charge * 1e12 / cells.picofarads for net, charge in farads.items()}
     loads = dict(wires)

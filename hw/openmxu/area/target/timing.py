@@ -11,12 +11,16 @@ _NAMES = ("sta", "opensta")
 _LIMIT = 300.0
 """Seconds after which OpenSTA is given up."""
 
-SCRIPT = """\
+LINK = """\
 read_liberty library.lib
 read_verilog netlist.v
 link_design TOP
 set_cmd_units -time ns
-create_clock -name edge -period 1 CLOCK
+"""
+"""How scripts for OpenSTA begin; words in capitals are replaced."""
+
+SCRIPT = f"""\
+{LINK}create_clock -name edge -period 1 CLOCK
 set_input_delay 0 -clock edge [all_inputs]
 set_output_delay 0 -clock edge [all_outputs]
 report_checks -path_delay max -digits 4
@@ -47,11 +51,15 @@ def delay(netlist: str, top: str, library: bytes) -> float:
     clock = "[get_ports clk]" if re.search(rf"^module {re.escape(top)}\(.*\bclk\b", netlist, re.MULTILINE) else ""
     script = SCRIPT.replace("TOP", top).replace("CLOCK", clock)
     done = run_sta(script, {"library.lib": library, "netlist.v": netlist.encode()}, _LIMIT)
-    # One for each group of paths: those to asynchronous resets are a group of their own, and come first.
-    slacks = re.findall(r"^\s*(-?\d+\.\d+)\s+slack", done.output, re.MULTILINE)
-    if done.code or not slacks:
+    found = slacks(done.output)
+    if done.code or not found:
         raise TimingError("\n".join([f"OpenSTA: no delay, exit code {done.code}", *done.last(6)]))
-    return round(1 - min(map(float, slacks)), 4)  # of the clock's period
+    return round(1 - min(found), 4)  # of the clock's period
+
+
+def slacks(text: str) -> list[float]:
+    """One for each group of paths: those to asynchronous resets are a group of their own, and come first."""
+    return [float(slack) for slack in re.findall(r"^\s*(-?\d+\.\d+)\s+slack", text, re.MULTILINE)]
 
 
 def run_sta(script: str, files: Mapping[str, bytes], limit: float) -> Done:

@@ -12,11 +12,12 @@ But the netlist may lack registers: some stay 0, some equal to others. All of th
 their next value; that they stay so, if all of them are, is proven with the rest.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
 from openmxu import yosys
 from openmxu.area.target.liberty import Library
+from openmxu.layout.drawing.exchange import write_netlist
 from openmxu.layout.place.synthesis import Mapped, bit_names
 from openmxu.yosys.equivalence import is_equivalent
 from openmxu.yosys.netlist import Bit, Cell, Netlist, read_netlist
@@ -24,26 +25,14 @@ from openmxu.yosys.netlist import Bit, Cell, Netlist, read_netlist
 _GATES = """\
 read_verilog <<verilog
 (* techmap_celltype = "$mul" *)
-module product (A, B, Y);
-  parameter A_SIGNED = 0;
-  parameter B_SIGNED = 0;
-  parameter A_WIDTH = 1;
-  parameter B_WIDTH = 1;
-  parameter Y_WIDTH = 1;
-  input [A_WIDTH-1:0] A;
-  input [B_WIDTH-1:0] B;
-  output [Y_WIDTH-1:0] Y;
+module product #(parameter A_SIGNED = 0, B_SIGNED = 0, A_WIDTH = 1, B_WIDTH = 1, Y_WIDTH = 1)
+  (input [A_WIDTH-1:0] A, input [B_WIDTH-1:0] B, output reg [Y_WIDTH-1:0] Y);
   localparam _TECHMAP_FAIL_ = A_SIGNED || B_SIGNED;
-  wire [Y_WIDTH*(B_WIDTH+1)-1:0] sums;
-  assign sums[Y_WIDTH-1:0] = 0;
-  genvar i;
-  generate
-    for (i = 0; i < B_WIDTH; i = i + 1) begin : row
-      wire [Y_WIDTH-1:0] partial = A & {A_WIDTH{B[i]}};
-      assign sums[Y_WIDTH*(i+1) +: Y_WIDTH] = sums[Y_WIDTH*i +: Y_WIDTH] + (partial << i);
-    end
-  endgenerate
-  assign Y = sums[Y_WIDTH*B_WIDTH +: Y_WIDTH];
+  integer i;
+  always @* begin
+    Y = 0;
+    for (i = 0; i < B_WIDTH; i = i + 1) Y = Y + ((A & {A_WIDTH{B[i]}}) << i);
+  end
 endmodule
 verilog
 design -stash product
@@ -51,11 +40,12 @@ READ
 hierarchy -top TOP
 proc
 flatten
+write_json /job/beginning
 opt -full
 memory_map
 setattr -unset init w:*
 opt -full
-techmap -map %product t:$mul
+techmap -autoproc -map %product t:$mul
 techmap
 opt_expr
 opt_dff -nodffe -nosdff
@@ -69,13 +59,14 @@ write_json /job/result
 """Registers that hold the same are joined, and products are sums of rows, here as by the recipe: with multipliers of 11
 bits that are built in two ways the solver finds no end. The rows are written anew, so that the recipe's are checked."""
 
-_BEGINNING = """\
-read_rtlil /job/design.il
+_CELLS = """\
+read_verilog /job/design.il
+read_liberty -ignore_miss_func /lib/cells.lib
 hierarchy -top TOP
 proc
 flatten
-write_json /job/result
-"""
+check -assert"""
+"""Reads the netlist. Nothing in it is without a driver."""
 
 _REGISTER, _SWITCH = "$_DFF_P_", "$switch"  # no port has such a name
 
@@ -86,132 +77,117 @@ class UnlikeError(ValueError):
 
 def is_equal(rtlil: str, mapped: Mapped, library: Library) -> bool:
     """Whether a netlist of cells is proven to do what RTLIL describes."""
-    top = mapped.name
-    read = (
-        "read_verilog /job/design.il\nread_liberty -ignore_miss_func /lib/cells.lib\n"
-        "hierarchy -top TOP\nproc\nflatten\ncheck -assert"  # nothing is without a driver
-    )
-    texts = (
-        yosys.produce(_GATES.replace("READ", "read_rtlil /job/design.il").replace("TOP", top), rtlil),
-        yosys.produce(
-            _GATES.replace("READ", read).replace("TOP", top), to_verilog(mapped), libraries={"cells.lib": library.text}
-        ),
-    )
-    described, gates = (read_netlist(text, top) for text in texts)
-    same, absent = _paired(described, gates)
-    if absent:
-        _check_beginning(read_netlist(yosys.produce(_BEGINNING.replace("TOP", top), rtlil), top), described, absent)
-    return is_equivalent(_joined(described, gates, same, absent), _SWITCH)
+    # Names with $ are none that a register is known by: flattening puts that of a cell before those of its pins.
+    netlist = write_netlist(mapped.name, mapped.ports, mapped.nets, mapped.instances, prefix="\\$")
+    yosys.ready()
+    texts = [
+        yosys.run(
+            _GATES.replace("READ", read).replace("TOP", mapped.name),
+            text,
+            ["beginning", "result"],
+            libraries={"cells.lib": library.text},
+        )
+        for read, text in (("read_rtlil /job/design.il", rtlil), (_CELLS, netlist))
+    ]
+    both = _Both(*(read_netlist(each["result"], mapped.name) for each in texts))
+    both.check_beginning(read_netlist(texts[0]["beginning"], mapped.name).initial)
+    return is_equivalent(both.joined(), _SWITCH)
 
 
-def _joined(described: Netlist, mapped: Netlist, same: Mapping[Bit, Bit], absent: Mapping[Bit, Bit]) -> Netlist:
-    """One netlist of both, with an input that chooses one; the mapped one has a port for each bit."""
-    registers, states = _registers(described), _registers(mapped)
-    bits = {name: bit for bit, name in bit_names(described.nets)}
-
-    def ours(bit: Bit) -> Bit:
-        return same.get(bit, f"mapped{bit}")
-
-    def theirs(bit: Bit) -> Bit:
-        return absent.get(bit, bit)
-
-    def at(bit: Bit, pin: str) -> Bit:
-        return theirs(registers[bit].connections[pin][0]) if bit in registers else bit
-
-    cells = [_connected(cell, theirs) for cell in described.cells if cell.type != _REGISTER]
-    cells += [_connected(cell, ours) for cell in mapped.cells if cell.type != _REGISTER]
-    cells.append(_gate("$_NOT_", "other", A=_SWITCH))
-
-    def chosen(name: str, first: Bit, second: Bit) -> Bit:
-        cells.append(_gate("$_AND_", f"{name}_first", A="other", B=first))
-        cells.append(_gate("$_AND_", f"{name}_second", A=_SWITCH, B=second))
-        cells.append(_gate("$_OR_", f"{name}_chosen", A=f"{name}_first", B=f"{name}_second"))
-        return f"{name}_chosen"
-
-    outputs = {name: (chosen(name, theirs(bits[name]), ours(bit)),) for name, [bit] in mapped.outputs.items()}
-    seen = set[Bit]()
-    for bit, second in states.items():
-        first = same[bit]
-        pins = {pin: (chosen(f"{pin}_{bit}", at(first, pin), ours(second.connections[pin][0])),) for pin in "CD"}
-        if first in seen:  # the netlist has it twice
-            outputs |= {f"${pin}_{bit}": chose for pin, chose in pins.items()}
-        else:
-            cells.append(replace(registers[first], connections={**registers[first].connections, **pins}))
-        seen.add(first)
-    for bit, kept in absent.items():
-        for pin in "CD" if kept in registers else "D":
-            outputs[f"${pin}_absent_{bit}"] = (chosen(f"{pin}_absent_{bit}", at(bit, pin), at(kept, pin)),)
-    return Netlist(described.name, {**described.inputs, _SWITCH: (_SWITCH,)}, outputs, tuple(cells), {}, {})
-
-
-def _paired(described: Netlist, mapped: Netlist) -> tuple[dict[Bit, Bit], dict[Bit, Bit]]:
-    """The described bit of each input and register that is mapped; what stands for each register that is not.
+class _Both:
+    """A design and its netlist as gates; the registers of the first are those of both.
 
     Raises
     ------
     UnlikeError
-        A port or a register is in one of them alone.
+        A port, or a register of the netlist, is in one of them alone.
     """
-    for theirs, ours in ((described.inputs, mapped.inputs), (described.outputs, mapped.outputs)):
-        if other := {name for _, name in bit_names(theirs)} ^ {*ours}:
-            raise UnlikeError(f"{len(other)} ports are only in the design or only in the netlist, first {min(other)}")
-    registers, states = _registers(described), _registers(mapped)
-    bits = {name: bit for bit, name in bit_names(described.nets)}
-    named = [(bit, name) for bit, name in bit_names(mapped.nets) if bit in states]
-    same: dict[Bit, Bit] = {bit: bit for bit in ("0", "1", "x")}
-    same |= {bit: bits[port] for port, [bit] in mapped.inputs.items()}
-    same |= {bit: bits[name] for bit, name in named if bits.get(name) in registers}
-    if only := [bit for bit in states if bit not in same]:
-        name = dict(reversed(named)).get(only[0], "without a name")
-        raise UnlikeError(f"{len(only)} registers are only in the netlist, first {name}")
-    paired = {same[bit] for bit in states}
-    alike = {bits[name]: same[bit] for bit, name in named if name in bits}
-    return same, {bit: alike.get(bit, "0") for bit in registers if bit not in paired}
 
+    def __init__(self, described: Netlist, mapped: Netlist) -> None:
+        self._described, self._mapped = described, mapped
+        for theirs, ours in ((described.inputs, mapped.inputs), (described.outputs, mapped.outputs)):
+            if other := {name for _, name in bit_names(theirs)} ^ {name for _, name in bit_names(ours)}:
+                raise UnlikeError(
+                    f"{len(other)} ports are only in the design or only in the netlist, first {min(other)}"
+                )
+        self._registers, self._states = _registers(described), _registers(mapped)
+        self._bits = {name: bit for bit, name in bit_names(described.nets)}
+        named = [(bit, name) for bit, name in bit_names(mapped.nets) if bit in self._states]
+        # The described bit of each constant, input and register that is mapped.
+        self._same: dict[Bit, Bit] = {bit: bit for bit in ("0", "1", "x")}
+        self._same |= {bit: self._bits[name] for bit, name in bit_names(mapped.inputs)}
+        self._same |= {bit: self._bits[name] for bit, name in named if self._bits.get(name) in self._registers}
+        if only := [bit for bit in self._states if bit not in self._same]:
+            name = dict(reversed(named)).get(only[0], "without a name")
+            raise UnlikeError(f"{len(only)} registers are only in the netlist, first {name}")
+        # What stands for each register that is not.
+        alike = {self._bits[name]: self._same[bit] for bit, name in named if name in self._bits}
+        paired = {self._same[bit] for bit in self._states}
+        self._absent = {bit: alike.get(bit, "0") for bit in self._registers if bit not in paired}
 
-def _check_beginning(design: Netlist, described: Netlist, absent: Mapping[Bit, Bit]) -> None:
-    """Refuse registers that the netlist lacks, and that do not begin with the value of what stands for them."""
-    initial = {name: tuple(reversed(text)) for name, text in design.initial.items()}
-    values = {name: value for value, name in bit_names(initial)}
-    begins: dict[Bit, Bit] = {"0": "0"}
-    names: dict[Bit, str] = {}
-    for bit, name in bit_names(described.nets):
-        names.setdefault(bit, name)
-        if values.get(name) in ("0", "1"):
-            begins[bit] = values[name]
-    registers = _registers(described)
-    for bit, kept in absent.items():
-        constant = registers[bit].connections["D"] == ("0",) and kept == "0"
-        if not constant and (bit not in begins or begins[bit] != begins.get(kept)):
-            other = names.get(kept, 0)
-            raise UnlikeError(f"{names[bit]} is only in the design, and is not known to begin as {other} does")
+    def check_beginning(self, initial: Mapping[str, str]) -> None:
+        """Refuse registers that the netlist lacks, and that do not begin with the value of what stands for them."""
+        values = {name: value for value, name in bit_names({name: text[::-1] for name, text in initial.items()})}
+        begins: dict[Bit, Bit] = {"0": "0"}
+        names: dict[Bit, str] = {}
+        for bit, name in bit_names(self._described.nets):
+            names.setdefault(bit, name)
+            if values.get(name) in ("0", "1"):
+                begins[bit] = values[name]
+        for bit, kept in self._absent.items():
+            constant = self._registers[bit].connections["D"] == ("0",) and kept == "0"
+            if not constant and (bit not in begins or begins[bit] != begins.get(kept)):
+                other = names.get(kept, 0)
+                raise UnlikeError(f"{names[bit]} is only in the design, and is not known to begin as {other} does")
+
+    def joined(self) -> Netlist:
+        """One netlist of both, with an input that chooses one."""
+        cells = [*_renamed(self._described, self._theirs), *_renamed(self._mapped, self._ours)]
+
+        def chosen(first: Bit, second: Bit) -> tuple[Bit]:
+            name = f"chosen{len(cells)}"
+            pins = {"A": (first,), "B": (second,), "S": (_SWITCH,), "Y": (name,)}
+            cells.append(Cell(name, "$_MUX_", {}, pins, frozenset("ABS")))
+            return (name,)
+
+        outputs = {
+            name: chosen(self._theirs(self._bits[name]), self._ours(bit))
+            for bit, name in bit_names(self._mapped.outputs)
+        }
+        seen = set[Bit]()
+        for bit, second in self._states.items():
+            first = self._same[bit]
+            pins = {pin: chosen(self._at(first, pin), self._ours(second.connections[pin][0])) for pin in "CD"}
+            if first in seen:  # the netlist has it twice
+                outputs |= {f"${pin}_{bit}": chose for pin, chose in pins.items()}
+            else:
+                cells.append(replace(self._registers[first], connections={"Q": (first,), **pins}))
+            seen.add(first)
+        for bit, kept in self._absent.items():
+            for pin in "CD" if kept in self._registers else "D":
+                outputs[f"${pin}_absent_{bit}"] = chosen(self._at(bit, pin), self._at(kept, pin))
+        inputs = {**self._described.inputs, _SWITCH: (_SWITCH,)}
+        return Netlist(self._described.name, inputs, outputs, tuple(cells), {}, {})
+
+    def _theirs(self, bit: Bit) -> Bit:
+        """What a described bit is called in both."""
+        return self._absent.get(bit, bit)
+
+    def _ours(self, bit: Bit) -> Bit:
+        """What a mapped bit is called in both."""
+        return self._same.get(bit, f"mapped{bit}")
+
+    def _at(self, bit: Bit, pin: str) -> Bit:
+        """What is at the pin of a described register, or the constant that stands for one."""
+        return self._theirs(self._registers[bit].connections[pin][0]) if bit in self._registers else bit
 
 
 def _registers(netlist: Netlist) -> dict[Bit, Cell]:
     return {cell.connections["Q"][0]: cell for cell in netlist.cells if cell.type == _REGISTER}
 
 
-def _connected(cell: Cell, named: Callable[[Bit], Bit]) -> Cell:
-    """A cell with other names for its bits."""
-    return replace(cell, connections={port: (named(bit),) for port, [bit] in cell.connections.items()})
-
-
-def _gate(kind: str, output: Bit, **inputs: Bit) -> Cell:
-    return Cell(
-        str(output), kind, {}, {"Y": (output,)} | {pin: (bit,) for pin, bit in inputs.items()}, frozenset(inputs)
-    )
-
-
-def to_verilog(mapped: Mapped) -> str:
-    """The netlist in Verilog, a port for each bit."""
-    pins: dict[str, list[str]] = {name: [] for name in mapped.instances}
-    for net, ends in mapped.nets.items():
-        for name, pin in ends:
-            pins[name].append(f".{pin}(\\{net} )")
-    ports = ", ".join(f"\\{port} " for port in mapped.ports)
-    lines = [f"module {mapped.name}({ports});"]
-    lines += [f"{direction} \\{port} ;" for port, direction in mapped.ports.items()]
-    lines += [f"wire \\{net} ;" for net in mapped.nets if net not in mapped.ports]
-    # Names with $ are none that a register is known by: flattening puts that of a cell before those of its pins.
-    lines += [f"{cell} \\${name} ({', '.join(pins[name])});" for name, cell in mapped.instances.items()]
-    return "\n".join([*lines, "endmodule", ""])
+def _renamed(netlist: Netlist, named: Callable[[Bit], Bit]) -> Iterator[Cell]:
+    """The gates, with other names for their bits."""
+    for cell in netlist.cells:
+        if cell.type != _REGISTER:
+            yield replace(cell, connections={port: (named(bit),) for port, [bit] in cell.connections.items()})

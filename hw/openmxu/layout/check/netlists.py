@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
 from openmxu.layout.cells import Cell
-from openmxu.layout.kit.pdk import Kit
+from openmxu.layout.kit import Kit
 from openmxu.layout.place.synthesis import Mapped
 from openmxu.layout.placed import Placed
 
@@ -24,20 +24,18 @@ def differences(placed: Placed, mapped: Mapped, library: Mapping[str, Cell], kit
     drive each other are no part of a net, and what they drive is missing from it.
     """
     buffers = {buffer.cell: buffer for buffer in (kit.buffer, kit.clock_buffer)}
-    masters = {each.name: each.master for each in placed.instances if each.master not in kit.fill}
-    added = {name: buffers.get(master) for name, master in masters.items() if name not in mapped.instances}
-    wrong = [f"{name} is no buffer" for name, buffer in added.items() if buffer is None]
+    masters = {name: master for name, master in placed.masters.items() if master not in kit.fill}
+    added = {name: master for name, master in masters.items() if name not in mapped.instances}
+    wrong = [f"{name} is no buffer" for name, master in added.items() if master not in buffers]
     wrong += [
         f"{name} is {masters.get(name, 'missing')}, not a {master}"
         for name, master in mapped.instances.items()
         if masters.get(name) != master
     ]
     net_of = {end: net for net, ends in placed.nets.items() for end in ends}
-    above = {  # the net before the buffer that drives a net
-        net_of.get((name, buffer.output), ""): net_of.get((name, buffer.input), "")
-        for name, buffer in added.items()
-        if buffer is not None
-    }
+    pairs = ((name, buffers[master]) for name, master in added.items() if master in buffers)
+    # The net before the buffer that drives a net.
+    above = {net_of.get((name, its.output), ""): net_of.get((name, its.input), "") for name, its in pairs}
 
     def root(net: str) -> str:
         path = [net]
@@ -53,7 +51,7 @@ def differences(placed: Placed, mapped: Mapped, library: Mapping[str, Cell], kit
         if len(drivers) != 1:
             wrong.append(f"net {net} must have one driver, not {', '.join(drivers) or 'none'}")
     for port in placed.ports:
-        roots[root(port.net)][1].add(port.name)
+        roots[root(port)][1].add(port)
     ours = {(frozenset(pins), frozenset(ports)) for pins, ports in roots.values()}
     theirs = {(frozenset(pins), frozenset({net} & mapped.ports.keys())) for net, pins in mapped.nets.items()}
     for which, nets in (("placed", ours - theirs), ("synthesised", theirs - ours)):
@@ -73,10 +71,10 @@ def to_spice(placed: Placed, transistors: str, supplies: Sequence[str]) -> tuple
     names = {net: f"n{number}" for number, net in enumerate(placed.nets)} | {supply: supply for supply in supplies}
     nets = {end: names[net] for net, ends in placed.nets.items() for end in ends}
     nets |= {(each.name, supply): supply for each in placed.instances for supply in supplies}
-    used = {port.name: names[port.net] for port in placed.ports if placed.nets[port.net]}
+    used = {port: names[port] for port in placed.ports if placed.nets[port]}
     cells = (
         f"X{each.name} {' '.join(nets[each.name, pin] for pin in orders[each.master])} {each.master}"
         for each in placed.instances
     )
-    top = f".SUBCKT {placed.name} {' '.join([*(names[port.net] for port in placed.ports), *supplies])}"
+    top = f".SUBCKT {placed.name} {' '.join([*(names[port] for port in placed.ports), *supplies])}"
     return "\n".join([transistors, top, *cells, ".ENDS", ""]), used | {supply: supply for supply in supplies}

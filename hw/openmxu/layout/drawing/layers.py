@@ -1,14 +1,12 @@
 """A drawing of a layout's layers, each of which hides when its name is clicked."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from html import escape
-from itertools import chain
 
 from openmxu.layout.cells import Cell
 from openmxu.layout.placed import Placed
-from openmxu.layout.route.routing import Route
-from openmxu.layout.route.supplies import Strap
-from openmxu.layout.technology import Technology
+from openmxu.layout.route.routing import Wired
+from openmxu.layout.technology import Rect, Technology
 from openmxu.pages.figures import COLOURS
 
 _SCRIPT = """\
@@ -20,38 +18,26 @@ for (const layer of document.querySelectorAll("g[id]")) {
 _STYLE = "text { cursor: pointer; user-select: none } g[display] { display: none }"
 
 
-def draw_layers(
-    placed: Placed,
-    routes: Mapping[str, Route],
-    straps: Sequence[Strap],
-    technology: Technology,
-    cells: Mapping[str, Cell],
-) -> str:
+def draw_layers(wired: Wired, technology: Technology, cells: Mapping[str, Cell]) -> str:
     """The drawing, as SVG, in units of 10 nm."""
-    layers: dict[str, tuple[str, str, str]] = {}
-    row = technology.grid["row"] // 10
-    named = {name for ends in placed.nets.values() for name, _ in ends}
-    boxes = (
-        (each.x // 10, each.y // 10, cells[each.master].width // 10) for each in placed.instances if each.name in named
-    )
-    path = "".join(f"M{x} {y}h{wide}v{row}h{-wide}z" for x, y, wide in boxes)
-    layers["cells"] = ("#9aa5ad", 'stroke-width="4"', path)
-    wires = [*chain.from_iterable(route.wires for route in routes.values())]
+    placed, routes = wired.placed, wired.routes.values()
+    layers = {"cells": ("#9aa5ad", 'stroke-width="4"', _boxes(placed.boxes(cells).values()))}
     thick = f'stroke-width="{technology.wires["width"] // 10}"'
     for level, metal in enumerate(technology.metals):
         way = "v" if metal.vertical else "h"
-        path = "".join(
-            f"M{wire.x // 10} {wire.y // 10}{way}{wire.length // 10}" for wire in wires if wire.level == level
-        )
+        wires = (wire for route in routes for wire in route.wires if wire.level == level)
+        path = "".join(f"M{wire.x // 10} {wire.y // 10}{way}{wire.length // 10}" for wire in wires)
         layers[metal.name] = (COLOURS[level], f'{thick} stroke-opacity="0.7"', path)
-    vias = {(via.x // 10, via.y // 10) for route in routes.values() for via in route.vias}
+    vias = {(via.x // 10, via.y // 10) for route in routes for via in route.vias}
     layers["vias"] = ("#333333", thick, "".join(f"M{x} {y}h0" for x, y in sorted(vias)))
-    rects = [[side // 10 for side in strap.rect] for strap in straps]
-    path = "".join(
-        f"M{left} {bottom}h{right - left}v{top - bottom}h{left - right}z" for left, bottom, right, top in rects
-    )
-    layers[technology.straps["name"]] = ("#b5a642", 'stroke-width="20"', path)
+    layers[technology.straps["name"]] = ("#b5a642", 'stroke-width="20"', _boxes(strap.rect for strap in wired.straps))
     return _svg(placed, layers)
+
+
+def _boxes(rects: Iterable[Rect]) -> str:
+    """The path around rectangles."""
+    scaled = ([side // 10 for side in rect] for rect in rects)
+    return "".join(f"M{left} {low}h{right - left}v{up - low}h{left - right}z" for left, low, right, up in scaled)
 
 
 def _svg(placed: Placed, layers: Mapping[str, tuple[str, str, str]]) -> str:

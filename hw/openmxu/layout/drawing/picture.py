@@ -15,7 +15,7 @@ from PIL import Image  # which matplotlib needs
 
 from openmxu.layout.cells import Cell
 from openmxu.layout.placed import Placed
-from openmxu.layout.route.routing import Route
+from openmxu.layout.route.routing import Wired
 from openmxu.layout.technology import Technology
 from openmxu.pages.figures import COLOURS
 
@@ -27,17 +27,14 @@ _MOST = 20
 
 
 def draw_picture(
-    placed: Placed,
-    routes: Mapping[str, Route],
-    technology: Technology,
-    cells: Mapping[str, Cell],
-    directions: Mapping[str, str],
+    wired: Wired, technology: Technology, cells: Mapping[str, Cell], directions: Mapping[str, str]
 ) -> bytes:
     """The picture, as PNG. The same layout gives the same bytes."""
+    placed = wired.placed
     figure = Figure(figsize=(2 * _INCHES, _INCHES + 0.9), dpi=_DPI, layout="constrained")
     left, right = figure.subplots(1, 2)
-    _draw_cells(left, placed, technology, cells, modules(placed, directions))
-    _draw_wires(right, placed, routes, technology)
+    _draw_cells(left, placed, cells, modules(placed, directions))
+    _draw_wires(right, wired, technology)
     for axes in (left, right):
         axes.set(xlim=(0, placed.width / 1000), ylim=(0, placed.height / 1000), aspect="equal", xlabel="µm")
     buffer = io.BytesIO()
@@ -86,32 +83,24 @@ def _groups(paths: Iterable[str]) -> dict[str, str]:
     return groups
 
 
-def _draw_cells(
-    axes: Axes, placed: Placed, technology: Technology, cells: Mapping[str, Cell], module: Mapping[str, str]
-) -> None:
+def _draw_cells(axes: Axes, placed: Placed, cells: Mapping[str, Cell], module: Mapping[str, str]) -> None:
     sizes = Counter(module.values())
     largest = sorted(name for name, _ in sizes.most_common(_MOST))
     colours = dict.fromkeys(sizes, "0.6") | {name: colormaps["tab20"](at) for at, name in enumerate(largest)}
-    row = technology.grid["row"] / 1000
-    shown = [each for each in placed.instances if each.name in module]
-    boxes = []
-    for each in shown:
-        x, y, width = each.x / 1000, each.y / 1000, cells[each.master].width / 1000
-        boxes.append(((x, y), (x + width, y), (x + width, y + row), (x, y + row)))
-    shades = [colours[module[each.name]] for each in shown]
-    axes.add_collection(PolyCollection(boxes, facecolors=shades, edgecolors="white", linewidths=0.1))
+    boxes = {name: np.divide(box, 1000) for name, box in placed.boxes(cells).items() if name in module}
+    corners = [((left, low), (right, low), (right, up), (left, up)) for left, low, right, up in boxes.values()]
+    shades = [colours[module[name]] for name in boxes]
+    axes.add_collection(PolyCollection(corners, facecolors=shades, edgecolors="white", linewidths=0.1))
     _add_legend(axes, {name or placed.name: colours[name] for name in largest})
 
 
-def _draw_wires(axes: Axes, placed: Placed, routes: Mapping[str, Route], technology: Technology) -> None:
-    points = 72 * _INCHES * technology.wires["width"] / max(placed.width, placed.height)
-    for level, metal in enumerate(technology.metals):
-        wires = [wire for route in routes.values() for wire in route.wires if wire.level == level]
-        along = [(0, wire.length) if metal.vertical else (wire.length, 0) for wire in wires]
-        starts = np.array([(wire.x, wire.y) for wire in wires]).reshape(-1, 2) / 1000
-        segments = np.stack([starts, starts + np.array(along).reshape(-1, 2) / 1000], axis=1)
-        axes.add_collection(LineCollection([*segments], colors=COLOURS[level], linewidths=points))
-    _add_legend(axes, dict(zip(technology.levels, COLOURS, strict=False)))
+def _draw_wires(axes: Axes, wired: Wired, technology: Technology) -> None:
+    points = 72 * _INCHES * technology.wires["width"] / max(wired.placed.width, wired.placed.height)
+    for level in range(len(technology.metals)):
+        wires = [wire for route in wired.routes.values() for wire in route.wires if wire.level == level]
+        segments = [np.divide([(wire.x, wire.y), technology.end(*wire)], 1000) for wire in wires]
+        axes.add_collection(LineCollection(segments, colors=COLOURS[level], linewidths=points))
+    _add_legend(axes, {metal.name: colour for metal, colour in zip(technology.metals, COLOURS, strict=False)})
 
 
 def _add_legend(axes: Axes, colours: Mapping[str, Any]) -> None:

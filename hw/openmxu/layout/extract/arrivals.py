@@ -8,7 +8,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from openmxu.area.target.timing import TimingError, run_sta
+from openmxu.area.target.timing import LINK, TimingError, run_sta, slacks
 
 _LIMIT = 1800.0
 """Seconds after which OpenSTA is given up. A unit of 2x2 takes ten."""
@@ -17,11 +17,7 @@ _PERIOD = 1000.0
 """ns, which no path takes: what is left of it is the slack."""
 
 _SCRIPT = f"""\
-read_liberty library.lib
-read_verilog netlist.v
-link_design TOP
-set_cmd_units -time ns
-create_clock -name edge -period {_PERIOD:g} PINS
+{LINK}create_clock -name edge -period {_PERIOD:g} PINS
 set inputs {{}}
 foreach port [all_inputs] {{
   if {{[lsearch CLOCKS [get_property $port full_name]] < 0}} {{ lappend inputs $port }}
@@ -75,20 +71,15 @@ def arrivals(netlist: str, spef: str, top: str, clocks: Sequence[str], library: 
     files = {"library.lib": library, "netlist.v": netlist.encode(), "wires.spef": spef.encode()}
     done = run_sta(script, files, _LIMIT)
     setup, *others = re.split(r"^= .*$", done.output, flags=re.MULTILINE)
-    slacks = _slacks(setup)
+    found = slacks(setup)
     complaints = re.findall(r"^(?:Error|Warning).*", done.errors + done.output, re.MULTILINE)
-    if done.code or complaints or not slacks:
+    if done.code or complaints or not found:
         last = complaints[:3] or done.last(6)
         raise TimingError("\n".join([f"OpenSTA: no delay, exit code {done.code}", *last]))
     if not others:
-        return Timing(round(_PERIOD - min(slacks), 4))
-    hold, inputs = ([*_slacks(text), None][0] for text in others[:2])
+        return Timing(round(_PERIOD - min(found), 4))
+    hold, inputs = ([*slacks(text), None][0] for text in others[:2])
     paths = others[2].split("Endpoint:")[1:]
     clock = [float(re.findall(r"(\S+) +\S+ +clock network delay", path)[-1]) for path in paths]
     skew = round(max(clock) - min(clock), 4) if clock else None
-    return Timing(round(_PERIOD - min(slacks), 4), hold, None if inputs is None else -inputs, skew)
-
-
-def _slacks(text: str) -> list[float]:
-    """One for each group of paths: those to asynchronous resets are a group of their own."""
-    return [float(slack) for slack in re.findall(r"^\s*(-?\d+\.\d+)\s+slack", text, re.MULTILINE)]
+    return Timing(round(_PERIOD - min(found), 4), hold, None if inputs is None else -inputs, skew)

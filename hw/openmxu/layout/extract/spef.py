@@ -10,16 +10,15 @@ Capacitance is that of a µm of the metal, whatever runs beside it.
 
 import re
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from itertools import pairwise
+from collections.abc import Hashable, Iterable, Iterator, Mapping
+from itertools import chain, pairwise
 
-from openmxu.layout.place.synthesis import Pins
-from openmxu.layout.placed import Placed, Port
+from openmxu.layout.placed import Node, Placed
 from openmxu.layout.route.routing import Route
 from openmxu.layout.technology import Technology
 
-_Node = tuple[int, int, int]
-"""Level and place; level -1 is the metal of pins."""
+_PINS = -1
+"""The level of the metal of pins."""
 
 _HEADER = """\
 *SPEF "IEEE 1481-1998" *DESIGN "{name}" *DATE "" *VENDOR "" *PROGRAM "openmxu layout" *VERSION "" *DESIGN_FLOW ""
@@ -33,71 +32,63 @@ def write_spef(
     """The text of a layout's SPEF file; ``directions``: ``"input"`` or ``"output"`` of each port. Resistances and
     capacitances are times ``scale``: 0 for delays without wires.
     """
-    ports: dict[str, list[Port]] = {net: [] for net in placed.nets}
-    for port in placed.ports:
-        ports[port.net].append(port)
     lines = [_HEADER.format(name=placed.name)]
     for net, route in routes.items():
         if route.wires:
-            name = quoted(net, directions)
-            metal = _Metal(name, placed.nets[net], route, ports[net], technology)
-            driver = 0 if directions.get(net) != "input" else None  # it comes first, unless it is a port
-            lines.append(f"*D_NET {name} {sum(metal.farads.values()) * 1e15 * scale:.4f}\n*CONN")
-            lines += [f"*P {port.name} {directions[port.name][0].upper()}" for port in ports[net]]
-            lines += [f"*I {cell}:{pin} {'IO'[index == driver]}" for index, (cell, pin) in enumerate(placed.nets[net])]
-            lines += [*metal.lines(scale), "*END"]
+            lines += _lines(net, placed, route, technology, directions, scale)
     return "\n".join([*lines, ""])
 
 
-def quoted(name: str, ports: Collection[str]) -> str:
-    """A net's name; what is no letter, digit or bit of a port's bus has a backslash."""
-    return name if name in ports else re.sub(r"[^\w.]", lambda sign: f"\\{sign[0]}", name)
+def _lines(
+    net: str, placed: Placed, route: Route, technology: Technology, directions: Mapping[str, str], scale: int
+) -> Iterator[str]:
+    """A net. Its pins are reached by its vias of level 0, in the same order."""
+    names: dict[Node, str] = {placed.ports[net]: net} if net in placed.ports else {}
+    on_pins = ((_PINS, x, y) for level, x, y in route.vias if level == 0)
+    for (cell, pin), node in zip(placed.nets[net], on_pins, strict=True):
+        names[node] = f"{cell}:{pin}"
+    # What is no letter, digit or bit of a port's bus has a backslash.
+    whole = net if net in directions else re.sub(r"[^\w.]", lambda sign: f"\\{sign[0]}", net)
+
+    def named(node: Node) -> str:
+        return names.setdefault(node, f"{whole}:{len(names) + 1}")
+
+    ohms: list[tuple[str, str, float]] = []
+    farads: dict[str, float] = defaultdict(float)  # at each node
+    vias = [((level - 1, x, y), (level, x, y)) for level, x, y in route.vias]
+    for first, second, length in _pieces(route, {*chain(*vias), *names}, technology):
+        metal = technology.metals[first[0]]
+        ohms.append((named(first), named(second), metal.ohms * length / 1000))
+        for node in (first, second):
+            farads[named(node)] += metal.farads * length / 2000
+    for below, above in vias:
+        ohms.append((named(below), named(above), technology.metals[above[0]].via["ohms"]))
+    yield f"*D_NET {whole} {sum(farads.values()) * 1e15 * scale:.4f}\n*CONN"
+    if net in placed.ports:
+        yield f"*P {net} {directions[net][0].upper()}"
+    driver = 0 if directions.get(net) != "input" else None  # it comes first, unless it is a port
+    for index, (cell, pin) in enumerate(placed.nets[net]):
+        yield f"*I {cell}:{pin} {'IO'[index == driver]}"
+    yield "*CAP"
+    for number, (name, charge) in enumerate(farads.items(), 1):
+        yield f"{number} {name} {charge * 1e15 * scale:.4f}"
+    yield "*RES"
+    for number, (one, other, resistance) in enumerate(ohms, 1):
+        yield f"{number} {one} {other} {resistance * scale:.4f}"
+    yield "*END"
 
 
-class _Metal:
-    """A net's resistors and capacitors. Its pins are reached by its vias of level 0, in the same order."""
-
-    def __init__(self, name: str, pins: Pins, route: Route, ports: Sequence[Port], technology: Technology) -> None:
-        names: dict[_Node, str] = {(technology.levels[port.layer], port.x, port.y): port.name for port in ports}
-        on_pins = (via for via in route.vias if via.level == 0)
-        for (cell, pin), via in zip(pins, on_pins, strict=True):
-            names[-1, via.x, via.y] = f"{cell}:{pin}"
-        self.farads: dict[str, float] = defaultdict(float)  # at each node
-        self._ohms: list[tuple[str, str, float]] = []
-
-        def named(node: _Node) -> str:
-            return names.setdefault(node, f"{name}:{len(names) + 1}")
-
-        landings = {landing for level, x, y in route.vias for landing in ((level - 1, x, y), (level, x, y))}
-        for first, second, length in _pieces(route, [*landings, *names], technology):
-            metal = technology.metals[first[0]]
-            self._ohms.append((named(first), named(second), metal.ohms * length / 1000))
-            for node in (first, second):
-                self.farads[named(node)] += metal.farads * length / 2000
-        for level, x, y in route.vias:
-            ohms = technology.metals[level].via["ohms"]
-            self._ohms.append((named((level - 1, x, y)), named((level, x, y)), ohms))
-
-    def lines(self, scale: int) -> Iterator[str]:
-        """Its capacitors and resistors in SPEF."""
-        yield "*CAP"
-        for number, (node, farads) in enumerate(self.farads.items(), 1):
-            yield f"{number} {node} {farads * 1e15 * scale:.4f}"
-        yield "*RES"
-        for number, (first, second, ohms) in enumerate(self._ohms, 1):
-            yield f"{number} {first} {second} {ohms * scale:.4f}"
-
-
-def _pieces(route: Route, nodes: Iterable[_Node], technology: Technology) -> Iterator[tuple[_Node, _Node, int]]:
+def _pieces(route: Route, nodes: Iterable[Node], technology: Technology) -> Iterator[tuple[Node, Node, int]]:
     """The pieces of wires between their ends and the nodes on them, with their lengths in nm."""
-    on_track: dict[tuple[int, int], set[int]] = defaultdict(set)
-    vertical = [metal.vertical for metal in technology.metals]
-    for level, x, y in nodes:
-        if level >= 0:
-            on_track[level, x if vertical[level] else y].add(y if vertical[level] else x)
+
+    def track(level: int, x: int, y: int) -> Hashable:
+        return level, x if technology.metals[level].vertical else y
+
+    on_track: dict[Hashable, set[Node]] = defaultdict(set)
+    for node in nodes:
+        on_track[track(*node)].add(node)
     for level, x, y, length in route.wires:
-        track, start = (x, y) if vertical[level] else (y, x)
-        inner = {at for at in on_track[level, track] if start < at < start + length}
-        for at, to in pairwise(sorted({start, start + length, *inner})):
-            ends = ((track, at), (track, to)) if vertical[level] else ((at, track), (to, track))
-            yield (level, *ends[0]), (level, *ends[1]), to - at
+        start, end = (level, x, y), (level, *technology.end(level, x, y, length))
+        inner = {node for node in on_track[track(*start)] if start < node < end}
+        for one, other in pairwise(sorted({start, end, *inner})):
+            yield one, other, other[1] - one[1] + other[2] - one[2]

@@ -30,15 +30,15 @@ Rules about densities are met once fill is put in, where blocks come together.""
 def contents(outcome: Outcome, foundry: Foundry) -> Iterator[bytes]:
     """The content of each file, in the order of ``FILES`` of the command."""
     best, its, directions = outcome.best, foundry.technology, outcome.mapped.ports
-    picture = draw_picture(best.placed, best.routes, its, foundry.cells, directions)
+    picture = draw_picture(best, its, foundry.cells, directions)
     record = to_record(outcome, foundry)
     text = to_markdown(record)
     yield outcome.masks
-    yield write_def(best.placed, best.routes, best.straps, its).encode()
+    yield write_def(best, its).encode()
     yield best.spef.encode()
     yield picture
-    yield draw_layers(best.placed, best.routes, best.straps, its, foundry.cells).encode()
-    yield write_netlist(best.placed, directions, foundry.kit.fill).encode()
+    yield draw_layers(best, its, foundry.cells).encode()
+    yield write_netlist(best.placed.name, directions, best.placed.nets, best.placed.masters).encode()
     yield f"{json.dumps(record, indent=1)}\n".encode()
     yield text.encode()
     yield to_html(text, picture).encode()
@@ -47,7 +47,7 @@ def contents(outcome: Outcome, foundry: Foundry) -> Iterator[bytes]:
 def to_record(outcome: Outcome, foundry: Foundry) -> dict[str, Any]:
     """All figures, with their units."""
     placed, request, checked = outcome.best.placed, outcome.request, outcome.checked
-    cells = [each.master for each in placed.instances if each.master not in foundry.kit.fill]
+    cells = [master for master in placed.masters.values() if master not in foundry.technology.kit.fill]
     return {
         "design": outcome.source.name,
         "top": outcome.source.top,
@@ -71,7 +71,7 @@ def _figures(layout: Layout, technology: Technology, period: float | None) -> di
     lengths = sum((route.lengths() for route in layout.routes.values()), Counter[int]())
     return {
         "seed": layout.seed,
-        **{f"{name}_mm": round(lengths[level] / 1e6, 3) for name, level in technology.levels.items()},
+        **{f"{metal.name}_mm": round(lengths[level] / 1e6, 3) for level, metal in enumerate(technology.metals)},
         "wires_mm": round(lengths.total() / 1e6, 3),
         "vias": sum(len(route.vias) for route in layout.routes.values()),
         "wires_pf": round(technology.farads(lengths) * 1e12, 3),

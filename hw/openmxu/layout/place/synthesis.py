@@ -6,11 +6,9 @@ from dataclasses import dataclass
 from openmxu import yosys
 from openmxu.area.target.liberty import Library
 from openmxu.area.target.targets import choose_targets
-from openmxu.layout.kit.pdk import Kit
+from openmxu.layout.kit import Kit
+from openmxu.layout.placed import Pins
 from openmxu.yosys.netlist import Bit, read_netlist
-
-Pins = tuple[tuple[str, str], ...]
-"""Instance and pin of all ends of a net."""
 
 
 @dataclass(frozen=True)

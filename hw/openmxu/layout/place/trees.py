@@ -12,8 +12,9 @@ from collections.abc import Mapping, Sequence
 from statistics import mean
 from typing import TypeVar
 
-from openmxu.layout.kit.pdk import Buffer, Kit
+from openmxu.layout.kit import Buffer, Kit
 from openmxu.layout.place.synthesis import Mapped
+from openmxu.layout.placed import Pins
 
 Point = tuple[float, float]
 _T = TypeVar("_T")
@@ -27,20 +28,16 @@ def buffers_of(mapped: Mapped, kit: Kit) -> dict[str, Buffer]:
     return {
         net: kit.clock_buffer if any(pin == kit.clock_pin for _, pin in ends) else kit.buffer
         for net, ends in mapped.nets.items()
-        if len(_sinks(mapped, net)) > FAN_OUT
+        if len(_halves(mapped, net)[1]) > FAN_OUT
     }
 
 
-def size(ends: int) -> int:
-    """Number of buffers in a tree."""
-    return 0 if ends <= FAN_OUT else -(-ends // FAN_OUT) + size(-(-ends // FAN_OUT))
-
-
 def with_trees(mapped: Mapped, kit: Kit, places: Mapping[str, Point]) -> Mapped:
-    """The netlist with trees, which follow the places of its cells."""
+    """The netlist with trees, which follow the places of its cells; how many buffers they have does not."""
     instances, nets = dict(mapped.instances), dict(mapped.nets)
     for net, buffer in buffers_of(mapped, kit).items():
-        ends = [(end, places[end[0]]) for end in _sinks(mapped, net)]
+        source, sinks = _halves(mapped, net)
+        ends = [(end, places[end[0]]) for end in sinks]
         while len(ends) > FAN_OUT:
             above = []
             for group in _groups(ends, -(-len(ends) // FAN_OUT)):
@@ -50,16 +47,14 @@ def with_trees(mapped: Mapped, kit: Kit, places: Mapping[str, Point]) -> Mapped:
                 middle = mean(x for _, (x, _) in group), mean(y for _, (_, y) in group)
                 above.append(((name, buffer.input), middle))
             ends = above
-        nets[net] = (*_source(mapped, net), *(end for end, _ in ends))
+        nets[net] = (*source, *(end for end, _ in ends))
     return Mapped(mapped.name, instances, nets, mapped.ports)
 
 
-def _source(mapped: Mapped, net: str) -> tuple[tuple[str, str], ...]:
-    return () if mapped.ports.get(net) == "input" else mapped.nets[net][:1]
-
-
-def _sinks(mapped: Mapped, net: str) -> tuple[tuple[str, str], ...]:
-    return mapped.nets[net][len(_source(mapped, net)) :]
+def _halves(mapped: Mapped, net: str) -> tuple[Pins, Pins]:
+    """The pin that drives a net, unless a port does, and those that the net leads to."""
+    driven = mapped.ports.get(net) != "input"
+    return mapped.nets[net][:driven], mapped.nets[net][driven:]
 
 
 def _groups(ends: Sequence[tuple[_T, Point]], count: int) -> list[Sequence[tuple[_T, Point]]]:

@@ -7,10 +7,10 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-from openmxu.layout.placed import Placed
+from openmxu.layout.placed import Node, Placed
 from openmxu.layout.technology import Rect, Technology
 
-Ints = NDArray[np.uint32]
+Ints = NDArray[np.integer]
 
 
 @dataclass(frozen=True)
@@ -31,6 +31,11 @@ class Grid:
         """Numbers of a level: one more than nodes on each track."""
         return (self.columns + 1) * (self.rows + 1)
 
+    @property
+    def size(self) -> int:
+        """One more than the largest number; 0 is no node's."""
+        return len(self.technology.metals) * self.plane + 1
+
     def number(self, level: int, x: int, y: int) -> int:
         """The number of the node at a place in nm.
 
@@ -42,17 +47,18 @@ class Grid:
         (column, right), (row, above) = divmod(x, self.technology.grid["x"]), divmod(y, self.technology.grid["y"])
         if right or above or not (0 <= column < self.columns and 0 <= row < self.rows):
             raise ValueError(f"pins must lie on the nodes of the core's grid, not at {x}, {y} nm")
-        if self.technology.metals[level].vertical:
-            return 1 + level * self.plane + column * (self.rows + 1) + row
-        return 1 + level * self.plane + row * (self.columns + 1) + column
+        vertical = self.technology.metals[level].vertical
+        within = column * (self.rows + 1) + row if vertical else row * (self.columns + 1) + column
+        return 1 + level * self.plane + within
 
-    def places(self, numbers: Ints) -> tuple[Ints, Ints, Ints]:
+    def places(self, numbers: Ints) -> list[Node]:
         """Level, x and y of nodes; the reverse of :meth:`number`."""
-        level, within = np.divmod(numbers - np.uint32(1), np.uint32(self.plane))
+        level, within = np.divmod(numbers - 1, self.plane)
         vertical = np.array([metal.vertical for metal in self.technology.metals])[level]
-        track, along = np.divmod(within, np.where(vertical, self.rows + 1, self.columns + 1).astype(np.uint32))
-        x, y = (np.uint32(self.technology.grid[axis]) for axis in "xy")
-        return level, np.where(vertical, track, along) * x, np.where(vertical, along, track) * y
+        track, along = np.divmod(within, np.where(vertical, self.rows + 1, self.columns + 1))
+        x, y = np.where(vertical, (track, along), (along, track))
+        places = level, x * self.technology.grid["x"], y * self.technology.grid["y"]
+        return [*zip(*(each.tolist() for each in places), strict=True)]
 
     def near(self, level: int, rect: Rect) -> Iterator[int]:
         """The nodes where the pad of a via would not keep the spacing to a rectangle."""

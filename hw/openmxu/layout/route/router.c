@@ -25,16 +25,21 @@
 
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { FREE, TREE, PIN, STEP, BELOW = 5, ABOVE = 7 }; /* how a search came to a node; STEP and later: +1 to the right */
-enum { TARGET = 0x4000, BLOCKED = 0x8000, COUNT = 0x3FFF };
+enum { SEEN = 0x2000, TARGET = 0x4000, BLOCKED = 0x8000, COUNT = 0x1FFF };
+
+typedef struct {
+  int32_t level, x, y;
+} place;
 
 typedef struct {
   uint32_t *items, length, room;
 } list;
 
 typedef struct {
-  list nodes, vias; /* a via is known by its lower node */
+  list nodes, vias; /* some of them twice; a via is known by its lower node */
   int failed;
 } route;
 
@@ -42,7 +47,7 @@ typedef struct {
   int32_t columns, rows, levels, via;
   int32_t step[2]; /* costs: of a step on a vertical and a horizontal track */
   uint32_t plane, size;
-  uint16_t *use;     /* nets that need the gap; whether the node is blocked, or a target */
+  uint16_t *use;     /* nets that need the gap, and whether it is counted; whether the node is blocked, or a target */
   uint16_t *history; /* of the gap */
   uint32_t *cost;    /* of the path to the node */
   uint8_t *came;
@@ -54,7 +59,7 @@ typedef struct {
   uint32_t *chosen;                             /* the node at which a terminal is reached, or 0 */
   route *routes;
   uint32_t present;
-  int32_t window[4], box[4], level; /* columns and rows of a search and of its target, and the target's level */
+  place window[2], box[2]; /* lower left and upper right corner of a search, and of its target on the target's level */
 } router;
 
 static void append(list *l, uint32_t item) {
@@ -62,29 +67,32 @@ static void append(list *l, uint32_t item) {
   l->items[l->length++] = item;
 }
 
-static int level_of(const router *r, uint32_t n) { return (n - 1) / r->plane; }
+static int32_t min(int32_t a, int32_t b) { return a < b ? a : b; }
 
-static void place_of(const router *r, uint32_t n, int32_t *x, int32_t *y) {
-  int level = level_of(r, n), stride = (level & 1 ? r->columns : r->rows) + 1;
+static int32_t max(int32_t a, int32_t b) { return a > b ? a : b; }
+
+static place place_of(const router *r, uint32_t n) {
+  int level = (n - 1) / r->plane, stride = (level & 1 ? r->columns : r->rows) + 1;
   uint32_t within = (n - 1) % r->plane, along = within % stride, track = within / stride;
-  *x = level & 1 ? along : track, *y = level & 1 ? track : along;
+  return level & 1 ? (place){level, along, track} : (place){level, track, along};
 }
 
-static uint32_t node_at(const router *r, int level, int32_t x, int32_t y) {
-  return 1 + level * r->plane + (level & 1 ? y * (r->columns + 1) + x : x * (r->rows + 1) + y);
+static uint32_t node_at(const router *r, place at) {
+  return 1 + at.level * r->plane + (at.level & 1 ? at.y * (r->columns + 1) + at.x : at.x * (r->rows + 1) + at.y);
 }
 
-router *router_new(const int32_t *sizes, uint32_t nets, const uint32_t *terminals, const uint32_t *accesses,
-                   const uint32_t *nodes) {
+router *router_new(const int32_t *sizes, const uint32_t *terminals, const uint32_t *accesses, const uint32_t *nodes,
+                   const uint32_t *blocked) {
   router *r = calloc(1, sizeof *r);
   r->columns = sizes[0], r->rows = sizes[1], r->levels = sizes[2];
-  r->step[0] = sizes[3], r->step[1] = sizes[4], r->via = sizes[5];
+  r->step[0] = sizes[3], r->step[1] = sizes[4], r->via = sizes[5], r->nets = sizes[6];
   r->plane = (r->columns + 1) * (r->rows + 1), r->size = r->plane * r->levels + 1;
   r->use = calloc(r->size, sizeof *r->use), r->history = calloc(r->size, sizeof *r->history);
   r->cost = malloc(r->size * sizeof *r->cost), r->came = calloc(r->size, 1);
   for (uint32_t n = 0; n < r->size; n++) r->cost[n] = UINT32_MAX;
-  r->nets = nets, r->terminals = terminals, r->accesses = accesses, r->nodes = nodes;
-  r->routes = calloc(nets, sizeof *r->routes), r->chosen = calloc(terminals[nets] + 1, sizeof *r->chosen);
+  for (int32_t i = 0; i < sizes[7]; i++) r->use[blocked[i]] |= BLOCKED;
+  r->terminals = terminals, r->accesses = accesses, r->nodes = nodes;
+  r->routes = calloc(r->nets, sizeof *r->routes), r->chosen = calloc(terminals[r->nets] + 1, sizeof *r->chosen);
   return r;
 }
 
@@ -92,10 +100,6 @@ void router_free(router *r) {
   for (uint32_t i = 0; i < r->nets; i++) free(r->routes[i].nodes.items), free(r->routes[i].vias.items);
   free(r->use), free(r->history), free(r->cost), free(r->came), free(r->touched.items), free(r->heap);
   free(r->routes), free(r->chosen), free(r);
-}
-
-void router_block(router *r, uint32_t count, const uint32_t *nodes) {
-  for (uint32_t i = 0; i < count; i++) r->use[nodes[i]] |= BLOCKED;
 }
 
 /* The heap's least item is the least estimate in the upper half, then the least node. */
@@ -118,14 +122,18 @@ static uint64_t pop(router *r) {
   return least;
 }
 
-static int32_t outside(int32_t v, int32_t least, int32_t most) { return v < least ? least - v : v > most ? v - most : 0; }
+/* How far a number is from a range. */
+static int32_t outside(int32_t v, int32_t least, int32_t most) { return max(0, max(least - v, v - most)); }
+
+static int contains(const place *window, place at) {
+  return !outside(at.x, window[0].x, window[1].x) && !outside(at.y, window[0].y, window[1].y);
+}
 
 /* What is left from a node to the target, at least. */
 static uint32_t estimate(const router *r, uint32_t n) {
-  int32_t x, y;
-  place_of(r, n, &x, &y);
-  return outside(x, r->box[0], r->box[1]) * r->step[1] + outside(y, r->box[2], r->box[3]) * r->step[0] +
-         abs(level_of(r, n) - r->level) * r->via;
+  place at = place_of(r, n);
+  return outside(at.x, r->box[0].x, r->box[1].x) * r->step[1] + outside(at.y, r->box[0].y, r->box[1].y) * r->step[0] +
+         abs(at.level - r->box[0].level) * r->via;
 }
 
 static uint32_t penalty(const router *r, uint32_t gap) { return (r->use[gap] & COUNT) * r->present + r->history[gap]; }
@@ -137,14 +145,14 @@ static void reach(router *r, uint32_t n, uint32_t cost, uint8_t came) {
   push(r, (uint64_t)(cost + estimate(r, n)) << 32 | n);
 }
 
-/* The steps from node n, at (x, y), in both directions. */
-static void take_steps(router *r, uint32_t n, const int32_t *at, uint32_t cost, uint8_t came) {
-  int level = level_of(r, n), axis = !(level & 1); /* a vertical track leads along y */
+/* The steps from node n, at a place, in both directions. */
+static void take_steps(router *r, uint32_t n, place at, uint32_t cost, uint8_t came) {
   for (int right = 0; right < 2; right++) {
-    int32_t to = at[axis] + (right ? 1 : -1);
-    uint32_t next = right ? n + 1 : n - 1;
-    if (to < r->window[2 * axis] || to > r->window[2 * axis + 1] || r->use[next] & BLOCKED) continue;
-    reach(r, next, cost + r->step[level & 1] + penalty(r, right ? next : next - 1), came + right);
+    int by = right ? 1 : -1;
+    uint32_t next = n + by;
+    place to = at.level & 1 ? (place){at.level, at.x + by, at.y} : (place){at.level, at.x, at.y + by};
+    if (!contains(r->window, to) || r->use[next] & BLOCKED) continue;
+    reach(r, next, cost + r->step[at.level & 1] + penalty(r, right ? next : next - 1), came + right);
   }
 }
 
@@ -155,16 +163,15 @@ static uint32_t search(router *r) {
     uint32_t n = (uint32_t)item, cost = r->cost[n];
     if (item >> 32 != cost + estimate(r, n)) continue; /* a cheaper path was found since */
     if (r->use[n] & TARGET) return n;
-    int32_t at[2];
-    place_of(r, n, &at[0], &at[1]);
+    place at = place_of(r, n);
     take_steps(r, n, at, cost, STEP);
     if (r->came[n] == PIN) continue;
     for (int up = 0; up < 2; up++) {
-      int level = level_of(r, n) + (up ? 1 : -1);
-      if (level < 0 || level >= r->levels) continue;
-      uint32_t across = node_at(r, level, at[0], at[1]);
+      place to = {at.level + (up ? 1 : -1), at.x, at.y};
+      if (to.level < 0 || to.level >= r->levels) continue;
+      uint32_t across = node_at(r, to);
       if (r->use[across] & BLOCKED) continue;
-      take_steps(r, across, at, cost + r->via + penalty(r, across) + penalty(r, across - 1), up ? BELOW : ABOVE);
+      take_steps(r, across, to, cost + r->via + penalty(r, across) + penalty(r, across - 1), up ? BELOW : ABOVE);
     }
   }
   return 0;
@@ -177,10 +184,10 @@ static uint32_t trace(router *r, route *net, uint32_t n) {
     append(&net->nodes, n);
     n = r->came[n] > kind ? n - 1 : n + 1;
     if (kind == STEP) continue;
-    int32_t x, y;
-    place_of(r, n, &x, &y);
     append(&net->nodes, n);
-    uint32_t before = node_at(r, level_of(r, n) + (kind == BELOW ? -1 : 1), x, y);
+    place at = place_of(r, n);
+    at.level += kind == BELOW ? -1 : 1;
+    uint32_t before = node_at(r, at);
     append(&net->vias, kind == BELOW ? before : n);
     n = before;
   }
@@ -188,56 +195,27 @@ static uint32_t trace(router *r, route *net, uint32_t n) {
   return n;
 }
 
-static int ascending(const void *a, const void *b) {
-  uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-  return (x > y) - (x < y);
-}
-
-static void make_set(list *l) {
-  uint32_t kept = 0;
-  if (l->length) qsort(l->items, l->length, sizeof *l->items, ascending);
-  for (uint32_t i = 0; i < l->length; i++)
-    if (!kept || l->items[i] != l->items[kept - 1]) l->items[kept++] = l->items[i];
-  l->length = kept;
-}
-
-/* Whether a piece of wire begins at a net's node. */
-static int begins(const route *net, uint32_t i) { return !i || net->nodes.items[i] != net->nodes.items[i - 1] + 1; }
-
 /* Add a number to the nets of each gap that a net needs; a gap is counted once. */
 static void claim(router *r, const route *net, int by) {
-  for (uint32_t i = 0; i < net->nodes.length; i++) {
-    uint32_t n = net->nodes.items[i];
-    if (begins(net, i)) r->use[n - 1] += by;
-    r->use[n] += by;
-  }
-}
-
-/* Where a terminal is: columns and rows, from the least to the most. */
-static void bound(router *r, uint32_t terminal, int32_t *box) {
-  int32_t x, y;
-  box[0] = box[2] = INT32_MAX, box[1] = box[3] = -1;
-  for (uint32_t i = r->accesses[terminal]; i < r->accesses[terminal + 1]; i++) {
-    place_of(r, r->nodes[i], &x, &y);
-    if (x < box[0]) box[0] = x;
-    if (x > box[1]) box[1] = x;
-    if (y < box[2]) box[2] = y;
-    if (y > box[3]) box[3] = y;
-  }
+  for (uint32_t i = 0; i < net->nodes.length; i++)
+    for (uint32_t gap = net->nodes.items[i] - 1; gap <= net->nodes.items[i]; gap++)
+      if (!(r->use[gap] & SEEN)) r->use[gap] = (r->use[gap] + by) | SEEN;
+  for (uint32_t i = 0; i < net->nodes.length; i++)
+    r->use[net->nodes.items[i] - 1] &= ~SEEN, r->use[net->nodes.items[i]] &= ~SEEN;
 }
 
 /* Connect a terminal to the net's nodes, or to the first terminal where it has none yet; returns whether it is. */
 static int connect(router *r, uint32_t first, uint32_t terminal, route *net) {
-  bound(r, terminal, r->box);
-  r->level = level_of(r, r->nodes[r->accesses[terminal]]);
+  r->box[0] = r->box[1] = place_of(r, r->nodes[r->accesses[terminal]]);
   r->length = 0;
-  for (uint32_t i = r->accesses[terminal]; i < r->accesses[terminal + 1]; i++) r->use[r->nodes[i]] |= TARGET;
-  for (uint32_t i = 0; i < net->nodes.length; i++) {
-    int32_t x, y;
-    place_of(r, net->nodes.items[i], &x, &y);
-    if (!outside(x, r->window[0], r->window[1]) && !outside(y, r->window[2], r->window[3]))
-      reach(r, net->nodes.items[i], 0, TREE);
+  for (uint32_t i = r->accesses[terminal]; i < r->accesses[terminal + 1]; i++) {
+    place at = place_of(r, r->nodes[i]);
+    r->box[0].x = min(r->box[0].x, at.x), r->box[0].y = min(r->box[0].y, at.y);
+    r->box[1].x = max(r->box[1].x, at.x), r->box[1].y = max(r->box[1].y, at.y);
+    r->use[r->nodes[i]] |= TARGET;
   }
+  for (uint32_t i = 0; i < net->nodes.length; i++)
+    if (contains(r->window, place_of(r, net->nodes.items[i]))) reach(r, net->nodes.items[i], 0, TREE);
   if (!r->chosen[first])
     for (uint32_t i = r->accesses[first]; i < r->accesses[first + 1]; i++) {
       uint32_t n = r->nodes[i];
@@ -257,20 +235,20 @@ static int connect(router *r, uint32_t first, uint32_t terminal, route *net) {
 
 typedef struct {
   uint32_t terminal;
-  int32_t x, y, to_x, to_y, distance; /* its place, and the nearest one of the net */
+  place at, to; /* its place, and the nearest one of the net */
+  int32_t distance;
 } candidate;
 
-static void draw_near(candidate *c, int32_t x, int32_t y) {
-  int32_t distance = abs(c->x - x) + abs(c->y - y);
-  if (distance < c->distance) c->distance = distance, c->to_x = x, c->to_y = y;
+static void draw_near(candidate *c, place to) {
+  int32_t distance = abs(c->at.x - to.x) + abs(c->at.y - to.y);
+  if (distance < c->distance) c->distance = distance, c->to = to;
 }
 
 static void set_window(router *r, const candidate *c, int32_t margin) {
-  const int32_t pairs[2][2] = {{c->x, c->to_x}, {c->y, c->to_y}}, most[2] = {r->columns - 1, r->rows - 1};
-  for (int axis = 0; axis < 2; axis++) {
-    int32_t a = pairs[axis][0], b = pairs[axis][1], low = (a < b ? a : b) - margin, high = (a < b ? b : a) + margin;
-    r->window[2 * axis] = low < 0 ? 0 : low, r->window[2 * axis + 1] = high > most[axis] ? most[axis] : high;
-  }
+  r->window[0].x = max(min(c->at.x, c->to.x) - margin, 0);
+  r->window[0].y = max(min(c->at.y, c->to.y) - margin, 0);
+  r->window[1].x = min(max(c->at.x, c->to.x) + margin, r->columns - 1);
+  r->window[1].y = min(max(c->at.y, c->to.y) + margin, r->rows - 1);
 }
 
 /* Route a net: its terminals join in the order of their distance from what is connected. */
@@ -280,11 +258,9 @@ static void route_net(router *r, uint32_t index, int32_t margin) {
   candidate *waiting = malloc(sizeof *waiting * (count + 1));
   net->nodes.length = net->vias.length = net->failed = 0;
   for (uint32_t i = 0; i < count; i++) {
-    int32_t x, y;
     r->chosen[first + i] = 0;
-    place_of(r, r->nodes[r->accesses[first + i]], &x, &y);
-    waiting[i] = (candidate){first + i, x, y, 0, 0, INT32_MAX};
-    draw_near(&waiting[i], waiting[0].x, waiting[0].y);
+    waiting[i] = (candidate){first + i, place_of(r, r->nodes[r->accesses[first + i]]), {0, 0, 0}, INT32_MAX};
+    draw_near(&waiting[i], waiting[0].at);
   }
   while (count > 1 && !net->failed) {
     uint32_t best = 1;
@@ -298,13 +274,11 @@ static void route_net(router *r, uint32_t index, int32_t margin) {
       net->failed = !connect(r, first, next.terminal, net);
     }
     for (; seen < net->nodes.length; seen++) {
-      int32_t x, y;
-      place_of(r, net->nodes.items[seen], &x, &y);
-      for (uint32_t i = 1; i < count; i++) draw_near(&waiting[i], x, y);
+      place at = place_of(r, net->nodes.items[seen]);
+      for (uint32_t i = 1; i < count; i++) draw_near(&waiting[i], at);
     }
   }
   free(waiting);
-  make_set(&net->nodes), make_set(&net->vias);
 }
 
 static int shares(const router *r, const route *net) {
@@ -315,44 +289,35 @@ static int shares(const router *r, const route *net) {
   return 0;
 }
 
-/* One pass over the nets, in an order, each with those that it shares a gap with; returns the gaps shared after it. */
-uint32_t router_pass(router *r, const uint32_t *order, uint32_t present, uint32_t history, int32_t margin) {
+/* One pass over the nets, in an order, each with those that it shares a gap with; returns the gaps shared after it, and
+   how many nets are not routed. */
+uint32_t router_pass(router *r, const uint32_t *order, uint32_t present, uint32_t history, int32_t margin,
+                     uint32_t *failed) {
   uint32_t conflicts = 0;
-  r->present = present;
+  r->present = present, *failed = 0;
   for (uint32_t i = 0; i < r->nets; i++) {
     route *net = &r->routes[order[i]];
-    if (net->nodes.length && !net->failed && !shares(r, net)) continue;
-    claim(r, net, -1);
-    route_net(r, order[i], margin);
-    claim(r, net, 1);
+    if (!net->nodes.length || net->failed || shares(r, net)) {
+      claim(r, net, -1);
+      route_net(r, order[i], margin);
+      claim(r, net, 1);
+    }
+    *failed += net->failed;
   }
   for (uint32_t n = 0; n < r->size; n++)
     if ((r->use[n] & COUNT) > 1) {
-      uint32_t raised = r->history[n] + history;
-      r->history[n] = raised > UINT16_MAX ? UINT16_MAX : raised;
+      r->history[n] = min(r->history[n] + history, UINT16_MAX);
       conflicts++;
     }
   return conflicts;
 }
 
-/* The number of wires and of vias of each net, and whether it failed. */
-void router_counts(const router *r, uint32_t *counts) {
-  for (uint32_t i = 0; i < r->nets; i++, counts += 3) {
-    const route *net = &r->routes[i];
-    counts[0] = 0, counts[1] = net->vias.length, counts[2] = net->failed;
-    for (uint32_t k = 0; k < net->nodes.length; k++) counts[0] += begins(net, k);
-  }
-}
-
-/* First and last node of all wires, and lower nodes of all vias, net by net; and the node of each terminal. */
-void router_result(const router *r, uint32_t *wires, uint32_t *vias, uint32_t *chosen) {
+/* Once no gap is shared: the net of each node, from 1, or 0; whether a via leads up from it; and the node of each
+   terminal. */
+void router_result(const router *r, uint32_t *owners, uint32_t *vias, uint32_t *chosen) {
   for (uint32_t i = 0; i < r->nets; i++) {
-    const route *net = &r->routes[i];
-    for (uint32_t k = 0; k < net->nodes.length; k++) {
-      if (begins(net, k)) *wires++ = net->nodes.items[k], wires++;
-      wires[-1] = net->nodes.items[k];
-    }
-    for (uint32_t k = 0; k < net->vias.length; k++) *vias++ = net->vias.items[k];
+    for (uint32_t k = 0; k < r->routes[i].nodes.length; k++) owners[r->routes[i].nodes.items[k]] = i + 1;
+    for (uint32_t k = 0; k < r->routes[i].vias.length; k++) vias[r->routes[i].vias.items[k]] = 1;
   }
-  for (uint32_t i = 0; i < r->terminals[r->nets]; i++) chosen[i] = r->chosen[i];
+  memcpy(chosen, r->chosen, r->terminals[r->nets] * sizeof *chosen);
 }

@@ -2,19 +2,18 @@
 
 import ctypes
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import accumulate, islice
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from openmxu.layout.pins import Access, pad_at
-from openmxu.layout.placed import Placed
+from openmxu.layout.pins import Access
+from openmxu.layout.placed import Node, Placed
 from openmxu.layout.route.grid import Grid, Ints
-from openmxu.layout.technology import Rect, Technology
+from openmxu.layout.technology import Rect, Technology, around
 from openmxu.runtime import native
 
 _PASSES = 80
@@ -28,9 +27,6 @@ _FIRST, _LAST, _HISTORY = 50, 400, 400
 
 _MARGIN = 8
 """Columns and rows around two ends in which they are joined, in the first pass; two more with each pass."""
-
-_Node = tuple[int, int, int]
-"""Level and place in nm."""
 
 Pads = Mapping[tuple[str, str], Access]
 """The access of each instance's pins, in nm from the core's lower left corner."""
@@ -74,6 +70,25 @@ class Route:
         return lengths
 
 
+@dataclass(frozen=True)
+class Strap:
+    """A vertical line of one supply."""
+
+    supply: str
+    rect: Rect
+    stacks: tuple[tuple[int, int], ...]
+    """Where its vias stand, in nm."""
+
+
+@dataclass(frozen=True)
+class Wired:
+    """A placed design with its metal."""
+
+    placed: Placed
+    routes: Mapping[str, Route]
+    straps: Sequence[Strap]
+
+
 def core_access(placed: Placed, access: Mapping[str, Mapping[str, Access]], technology: Technology) -> Pads:
     """The access of all pins of a placed design, from that of its masters."""
     row = technology.grid["row"]
@@ -101,51 +116,43 @@ def route(
     """
     grid = Grid.of(placed, technology)
     ends = _ends(placed, pads, technology)
-    with _Router(grid, list(ends.values())) as router:
-        router.block([number for level, rect in blocked for number in grid.near(level, rect)])
-        conflicts, failed = router.run(tell)
-        if conflicts or failed:
-            raise RoutingError(
-                f"{placed.name} cannot be routed: {conflicts} conflicts are left, and {failed} nets are not routed; "
-                "choose a lower utilisation"
-            )
-        metal, reached = router.result()
-    routes = {net: Route() for net in placed.nets} | dict(zip(ends, metal, strict=True))
+    avoided = [number for level, rect in blocked for number in grid.near(level, rect)]
+    owners, has_via, reached = _solve(placed.name, grid, [*ends.values()], avoided, tell)
+    routes = {net: Route() for net in placed.nets}
+    metal = [Route(), *(routes[net] for net in ends)]
+    # All nodes of a net on a track that follow one another are one piece of wire.
+    starts, stops = (np.flatnonzero(owners * (owners != np.roll(owners, by))) for by in (1, -1))
+    for owner, (level, x, y), (_, right, top) in zip(
+        owners[starts], grid.places(starts), grid.places(stops), strict=True
+    ):
+        metal[owner].wires.append(Wire(level, x, y, right - x + top - y))
+    lower = np.flatnonzero(has_via)
+    for owner, (level, x, y) in zip(owners[lower], grid.places(lower), strict=True):
+        metal[owner].vias.append(Via(level + 1, x, y))
+    places = iter(grid.places(reached))
     for net, joined in ends.items():
-        places = [*islice(reached, len(joined))]
-        for pin, place in zip(placed.nets[net], places, strict=False):  # ports come after the pins
-            _land(routes[net], pads[pin], place)
+        # Ports come after the pins.
+        for pin, (level, x, y) in zip(placed.nets[net], [*islice(places, len(joined))], strict=False):
+            routes[net].vias.append(Via(level, x, y))
+            routes[net].pads.append(around(x, y, *pads[pin][x, y]))
     return routes
 
 
-def _land(metal: Route, pads: Access, place: _Node) -> None:
-    """Add the via on a pin."""
-    level, x, y = place
-    metal.vias.append(Via(level, x, y))
-    metal.pads.append(pad_at((x, y), pads[x, y]))
-
-
-def _ends(placed: Placed, pads: Pads, technology: Technology) -> dict[str, list[list[_Node]]]:
-    """The nodes at which each end of a net can be reached: of its pins, then of its ports; without pins alone.
+def _ends(placed: Placed, pads: Pads, technology: Technology) -> dict[str, list[list[Node]]]:
+    """The nodes at which each end of a net can be reached: of its pins, then of its port; without pins alone.
 
     A port alone has another end a step away, for the least area of its metal.
     """
     ends = {net: [[(0, x, y) for x, y in pads[pin]] for pin in pins] for net, pins in placed.nets.items()}
-    for port in placed.ports:
-        ends[port.net].append([(technology.levels[port.layer], port.x, port.y)])
-    for port in placed.ports:
-        if len(ends[port.net]) == 1:
-            level, x, y = ends[port.net][0][0]
-            step = technology.step(level)
-            if technology.metals[level].vertical:
-                y += -step if y else step
-            else:
-                x += -step if x else step
-            ends[port.net].append([(level, x, y)])
+    for net, (level, x, y) in placed.ports.items():
+        ends[net].append([(level, x, y)])
+        if len(ends[net]) == 1:
+            left, below = technology.end(level, x, y, -technology.step(level))
+            ends[net].append([(level, abs(left), abs(below))])  # from an edge at 0 to the other side
     return {net: joined for net, joined in ends.items() if len(joined) > 1}
 
 
-def _span(net: Sequence[Sequence[_Node]]) -> int:
+def _span(net: Sequence[Sequence[Node]]) -> int:
     """Half of the perimeter around the ends of a net."""
     places = [end[0] for end in net]
     return sum(max(values) - min(values) for values in zip(*places, strict=True))
@@ -158,74 +165,43 @@ def _compiled(source: str) -> ctypes.CDLL:
     return functions
 
 
-class _Router:
-    """The router's memory, and what it is asked."""
-
-    def __init__(self, grid: Grid, nets: Sequence[Sequence[Sequence[_Node]]]) -> None:
-        ends = [end for net in nets for end in net]
-        self._grid = grid
-        self._terminals, self._accesses = _offsets(nets), _offsets(ends)
-        self._nodes = np.array([grid.number(*node) for end in ends for node in end], np.uint32)
-        self._order = np.array(sorted(range(len(nets)), key=lambda net: _span(nets[net])), np.uint32)
-
-    def __enter__(self) -> "_Router":
-        x, y = self._grid.technology.grid["x"], self._grid.technology.grid["y"]
-        steps = [_STEP * y // max(x, y), _STEP * x // max(x, y)]
-        sizes = np.array(
-            [self._grid.columns, self._grid.rows, len(self._grid.technology.metals), *steps, _VIA], np.int32
-        )
-        self._functions = _compiled(native.resource(__package__, "router.c"))
-        arrays = (self._terminals, self._accesses, self._nodes)
-        self._memory = ctypes.c_void_p(
-            self._functions.router_new(_pointer(sizes), len(self._order), *map(_pointer, arrays))
-        )
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._functions.router_free(self._memory)
-
-    def block(self, numbers: Sequence[int]) -> None:
-        """Keep nets off nodes."""
-        nodes = np.array(numbers, np.uint32)
-        self._functions.router_block(self._memory, len(nodes), _pointer(nodes))
-
-    def run(self, tell: Callable[[str], None]) -> tuple[int, int]:
-        """Run passes until no net shares a gap; returns the gaps that are shared, and nets that are not routed."""
+def _solve(
+    name: str, grid: Grid, nets: Sequence[Sequence[Sequence[Node]]], avoided: Sequence[int], tell: Callable[[str], None]
+) -> tuple[Ints, Ints, Ints]:
+    """The net of each node, from 1, or 0; whether a via leads up from it; the node at which each end is reached."""
+    ends = [end for net in nets for end in net]
+    terminals, accesses = _offsets(nets), _offsets(ends)
+    nodes = np.array([grid.number(*node) for end in ends for node in end], np.uint32)
+    blocked = np.array(avoided, np.uint32)
+    x, y = grid.technology.grid["x"], grid.technology.grid["y"]
+    steps = [_STEP * y // max(x, y), _STEP * x // max(x, y)]
+    sizes = np.array(
+        [grid.columns, grid.rows, len(grid.technology.metals), *steps, _VIA, len(nets), len(avoided)], np.int32
+    )
+    functions = _compiled(native.resource(__package__, "router.c"))
+    arrays = (sizes, terminals, accesses, nodes, blocked)
+    memory = ctypes.c_void_p(functions.router_new(*(array.ctypes for array in arrays)))
+    try:
+        order = np.array(sorted(range(len(nets)), key=lambda net: _span(nets[net])), np.uint32)
+        failed = np.zeros(1, np.uint32)
         for number in range(_PASSES):
-            present = min(_FIRST * 3**number // 2**number, _LAST)
-            conflicts = self._functions.router_pass(
-                self._memory, _pointer(self._order), present, _HISTORY, _MARGIN + 2 * number
-            )
-            failed = int(self._counts()[:, 2].sum())
-            tell(f"pass {number + 1}: {conflicts} conflicts, {failed} nets not routed")
+            costs = min(_FIRST * 3**number // 2**number, _LAST), _HISTORY, _MARGIN + 2 * number
+            conflicts = functions.router_pass(memory, order.ctypes, *costs, failed.ctypes)
+            tell(f"pass {number + 1}: {conflicts} conflicts, {failed[0]} nets not routed")
             if not conflicts:
                 break
-        return conflicts, failed
-
-    def _counts(self) -> Ints:
-        counts = np.zeros((len(self._order), 3), np.uint32)
-        self._functions.router_counts(self._memory, _pointer(counts))
-        return counts
-
-    def result(self) -> tuple[list[Route], Iterator[_Node]]:
-        """The metal of each net above its pins, and the node at which each end is reached."""
-        counts = self._counts()
-        wires, vias = (np.zeros(counts[:, column].sum() * size, np.uint32) for column, size in ((0, 2), (1, 1)))
-        reached = np.zeros(len(self._accesses) - 1, np.uint32)
-        self._functions.router_result(self._memory, *map(_pointer, (wires, vias, reached)))
-        level, x, y = self._grid.places(wires[::2])
-        _, right, top = self._grid.places(wires[1::2])
-        all_wires = map(Wire, *(each.tolist() for each in (level, x, y, right - x + top - y)))
-        level, x, y = self._grid.places(vias)
-        all_vias = map(Via, *(each.tolist() for each in (level + 1, x, y)))
-        routes = [Route([*islice(all_wires, count)], [*islice(all_vias, more)]) for count, more, _ in counts.tolist()]
-        return routes, zip(*(each.tolist() for each in self._grid.places(reached)), strict=True)
+        if conflicts or failed[0]:
+            raise RoutingError(
+                f"{name} cannot be routed: {conflicts} conflicts are left, and {failed[0]} nets are not routed; "
+                "choose a lower utilisation"
+            )
+        owners, vias, reached = (np.zeros(size, np.uint32) for size in (grid.size, grid.size, len(ends)))
+        functions.router_result(memory, owners.ctypes, vias.ctypes, reached.ctypes)
+        return owners, vias, reached
+    finally:
+        functions.router_free(memory)
 
 
 def _offsets(groups: Sequence[Sequence[object]]) -> Ints:
     """Where each group begins if they are laid out one after the other, and where the last one ends."""
     return np.array([*accumulate(map(len, groups), initial=0)], np.uint32)
-
-
-def _pointer(array: NDArray[Any]) -> ctypes.c_void_p:
-    return ctypes.c_void_p(array.ctypes.data)

@@ -62,7 +62,7 @@ def draw(
     for number, (net, ends) in enumerate(placed.nets.items()):
         y = placed.height + 420 * (number + 3)
         box(30, 0, y - 100, placed.width, y + 100)
-        if any(port.net == net for port in placed.ports):
+        if net in placed.ports:
             top.add(gdstk.Label(net, (0.1, y / 1000), layer=30, texttype=25))
         for name, pin in ends:
             x, pin_y, width, height = reached[name, pin]

@@ -11,7 +11,7 @@ from openmxu.layout.cells import Cell
 from openmxu.layout.check import decks
 from openmxu.layout.check.decks import CheckError, check_circuit, check_rules, read_comparison, read_report
 from openmxu.layout.check.netlists import to_spice
-from openmxu.layout.placed import Instance, Placed, Port
+from openmxu.layout.placed import Instance, Placed
 from openmxu.layout.technology import Technology
 
 gdstk = pytest.importorskip("gdstk", reason="the extra layout is not installed")
@@ -38,7 +38,7 @@ def placed(library: Mapping[str, Cell]) -> Placed:
         "n1": (("u1", "Y"), ("u2", "A")),
         "unused": (),
     }
-    ports = tuple(Port(name, name, "west", 0, 0, "Metal3") for name in ("a", "b[0]", "y", "unused"))
+    ports = dict.fromkeys(("a", "b[0]", "y", "unused"), (1, 0, 0))
     return Placed("hand", at, 3780, tuple(instances), ports, nets)
 
 

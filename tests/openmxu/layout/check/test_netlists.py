@@ -7,7 +7,7 @@ import pytest
 
 from openmxu.layout.check.netlists import differences, to_spice
 from openmxu.layout.place.trees import with_trees
-from openmxu.layout.placed import Instance, Placed, Port
+from openmxu.layout.placed import Instance, Placed
 
 from ..netlists import KIT, LIBRARY, shift_register
 
@@ -20,7 +20,7 @@ def _placed(length: int = 300) -> Placed:
     design = shift_register(length)
     tree = with_trees(design, KIT, {name: (float(number), 0.0) for number, name in enumerate(design.instances)})
     instances = [Instance(name, master, 0, 0, mirrored=False) for name, master in tree.instances.items()]
-    ports = tuple(Port(name, name, "west", 0, 0, "Metal3") for name in design.ports)
+    ports = dict.fromkeys(design.ports, (1, 0, 0))
     return Placed("shift", 0, 0, (*instances, Instance("f0", "gap4", 0, 0, mirrored=False)), ports, tree.nets)
 
 
@@ -78,9 +78,9 @@ def test_damaged_netlist_differs(damage: Callable[[Nets], None]) -> None:
 
 def test_exchanged_ports_and_cells_differ() -> None:
     placed = _placed()
-    first, second, *others = placed.ports
-    exchanged = (replace(first, net=second.net), replace(second, net=first.net), *others)
-    assert differences(replace(placed, ports=exchanged), DESIGN, LIBRARY, KIT) != []
+    exchanged = {**placed.nets, "i": placed.nets["clk"], "clk": placed.nets["i"]}
+    assert differences(replace(placed, nets=exchanged), DESIGN, LIBRARY, KIT) != []
+    assert differences(replace(placed, ports={"i": (1, 0, 0), "clk": (1, 0, 0)}), DESIGN, LIBRARY, KIT) != []
     cell, *cells = placed.instances
     assert differences(replace(placed, instances=(replace(cell, master="buffer"), *cells)), DESIGN, LIBRARY, KIT) == [
         "inverter0 is buffer, not a inverter"

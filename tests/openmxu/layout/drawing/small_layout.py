@@ -1,23 +1,22 @@
 """A small layout."""
 
-from openmxu.layout.placed import Instance, Placed, Port
-from openmxu.layout.route.routing import Route, Via, Wire
-from openmxu.layout.route.supplies import Strap
+from openmxu.layout.placed import Instance, Placed
+from openmxu.layout.route.routing import Route, Strap, Via, Wire, Wired
 
 
-def small() -> tuple[Placed, dict[str, Route], list[Strap]]:
+def small() -> Wired:
     """Two cells on each other, a net with a port, and a strap with one stack."""
     placed = Placed(
         "small",
         4800,
         7560,
         (Instance("u0", "inv", 960, 0, False), Instance("u1", "inv", 480, 3780, True)),
-        (Port("out", "n", "south", 1440, 0, "Metal2"),),
-        {"n": (("u0", "Y"),)},
+        {"out": (0, 1440, 0)},
+        {"out": (("u0", "Y"),)},
     )
     metal = Route(
         [Wire(0, 1440, 0, 840), Wire(1, 960, 840, 480)],
         [Via(1, 1440, 840), Via(0, 1440, 420)],
         [(1335, 275, 1545, 565)],
     )
-    return placed, {"n": metal}, [Strap("VSS", (500, -630, 4300, 8190), ((2400, 0),))]
+    return Wired(placed, {"out": metal}, [Strap("VSS", (500, -630, 4300, 8190), ((2400, 0),))])

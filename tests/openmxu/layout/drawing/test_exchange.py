@@ -1,20 +1,19 @@
 """Layouts as DEF files, and their netlists."""
 
 from openmxu.layout.drawing.exchange import write_def, write_netlist
-from openmxu.layout.placed import Instance, Placed
 from openmxu.layout.technology import technology
 
 from .small_layout import small
 
 
 def test_the_statements_of_a_small_layout() -> None:
-    text = write_def(*small(), technology("ihp_sg13g2"))
+    text = write_def(small(), technology("ihp_sg13g2"))
     assert "DIEAREA ( 0 0 ) ( 4800 7560 ) ;\nTRACKS X 0 DO 11 STEP 480 LAYER Metal2 ;" in text
     assert "- u0 inv + PLACED ( 960 0 ) N ;\n- u1 inv + PLACED ( 480 3780 ) FS ;" in text
-    assert "- out + NET n + LAYER Metal2 ( -100 -155 ) ( 100 155 ) + PLACED ( 1440 0 ) N ;" in text
+    assert "- out + NET out + LAYER Metal2 ( -100 -155 ) ( 100 155 ) + PLACED ( 1440 0 ) N ;" in text
     net = text[text.index("\nNETS 1 ;") :].split()
     assert " ".join(net[3:-4]) == (
-        "- n ( u0 Y ) ( PIN out ) + ROUTED Metal2 ( 1440 0 155 ) ( 1440 840 155 ) "
+        "- out ( u0 Y ) ( PIN out ) + ROUTED Metal2 ( 1440 0 155 ) ( 1440 840 155 ) "
         "NEW Metal3 ( 960 840 155 ) ( 1440 840 155 ) "
         "NEW Metal3 ( 1440 840 ) via_1 NEW Metal2 ( 1440 420 ) pin_210_290 ;"
     )
@@ -28,10 +27,9 @@ def test_a_netlist_with_the_ports_of_its_design() -> None:
         "part.n[2]": (("u0", "Y"), ("u1", "A")),
         "y": (("u1", "Y"),),
     }
-    instances = [("u0", "inv"), ("f0", "gap"), ("u1", "nand")]
-    placed = Placed("top", 0, 0, tuple(Instance(*each, 0, 0, mirrored=False) for each in instances), (), nets)
+    instances = {"u0": "inv", "f0": "gap", "u1": "nand"}
     directions = {"a[0]": "input", "a[1]": "input", "clk": "input", "y": "output"}
-    assert write_netlist(placed, directions, ["gap"]).splitlines() == [
+    assert write_netlist("top", directions, nets, instances).splitlines() == [
         "module top(a, clk, y);",
         "  input [1:0] a;",
         "  input clk;",

@@ -5,6 +5,7 @@ import re
 import subprocess
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,11 +15,11 @@ gdstk = pytest.importorskip("gdstk", reason="gdstk is not installed (extra layou
 from openmxu.layout.cells import Cell, read_cells  # noqa: E402
 from openmxu.layout.drawing.exchange import write_def  # noqa: E402
 from openmxu.layout.drawing.gds import write_gds  # noqa: E402
-from openmxu.layout.pins import find_access, pad_at, unreachable  # noqa: E402
-from openmxu.layout.placed import Instance, Placed, Port  # noqa: E402
-from openmxu.layout.route.routing import Route, Via, Wire, core_access, route  # noqa: E402
-from openmxu.layout.route.supplies import Strap, plan_straps, stack_metal  # noqa: E402
-from openmxu.layout.technology import technology  # noqa: E402
+from openmxu.layout.pins import find_access, unreachable  # noqa: E402
+from openmxu.layout.placed import Instance, Placed  # noqa: E402
+from openmxu.layout.route.routing import Route, Via, Wire, Wired, core_access, route  # noqa: E402
+from openmxu.layout.route.supplies import plan_straps, stack_metal  # noqa: E402
+from openmxu.layout.technology import around, technology  # noqa: E402
 
 from ..pdk_files import PDK, needs_klayout, needs_pdk  # noqa: E402
 from .small_layout import small  # noqa: E402
@@ -56,7 +57,7 @@ def test_each_shape_of_a_small_layout(tmp_path: Path) -> None:
     masks.new_cell("unused")
     masks.write_gds(tmp_path / "cells.gds")
     for name in ("one.gds", "two.gds"):
-        write_gds(tmp_path / name, *small(), IHP, tmp_path / "cells.gds")
+        write_gds(tmp_path / name, small(), IHP, tmp_path / "cells.gds")
     assert (tmp_path / "one.gds").read_bytes() == (tmp_path / "two.gds").read_bytes()
     library = gdstk.read_gds(tmp_path / "one.gds")
     assert {cell.name for cell in library.cells} == {"inv", "small"}
@@ -70,7 +71,7 @@ def test_each_shape_of_a_small_layout(tmp_path: Path) -> None:
     assert labels == {("out", 10, 25, 1440, 0), ("VSS", 126, 25, 2400, 3780)}
 
 
-Layout = tuple[Placed, dict[str, Route], list[Strap], Path]
+Layout = tuple[Wired, Path]
 
 
 def rows_of_cells(seed: int, cells: Mapping[str, Cell]) -> Placed:
@@ -100,8 +101,8 @@ def rows_of_cells(seed: int, cells: Mapping[str, Cell]) -> Placed:
         count = min(choose.choice((1, 1, 2, 3)), len(free))
         nets[f"n{len(nets)}"] = (tuple(driver), *((name, pin) for _, _, name, pin in free[:count]))
         del free[:count]
-    ports = [Port(f"p{x}", f"n{x}", "south", 480 * 7 * x, 0, "Metal2") for x in range(1, 20)]
-    return Placed("rows", width, rows * 3780, tuple(instances), tuple(ports), nets)
+    ports = {f"n{x}": (0, 480 * 7 * x, 0) for x in range(1, 20)}
+    return Placed("rows", width, rows * 3780, tuple(instances), ports, nets)
 
 
 def violations(gds: Path) -> dict[str, int]:
@@ -126,20 +127,22 @@ def layout(tmp_path_factory: pytest.TempPathFactory) -> Layout:
     metal = [each for strap in straps for at in strap.stacks for each in stack_metal(*at, IHP)]
     routes = route(placed, pads, IHP, blocked=metal)
     path = tmp_path_factory.mktemp("layout") / "rows.gds"
-    write_gds(path, placed, routes, straps, IHP, PDK / "sg13g2_stdcell.gds")
-    return placed, routes, straps, path
+    wired = Wired(placed, routes, straps)
+    write_gds(path, wired, IHP, PDK / "sg13g2_stdcell.gds")
+    return wired, path
 
 
 @needs_pdk
 @needs_klayout
 def test_no_rule_of_the_foundry_is_broken(layout: Layout, tmp_path: Path) -> None:
     """A wire that is moved by 80 nm breaks one."""
-    placed, routes, straps, path = layout
+    wired, path = layout
+    routes = wired.routes
     assert not violations(path)
     net = max(routes, key=lambda name: len(routes[name].wires))
     moved = [wire._replace(x=wire.x + 80) if wire.level == 0 else wire for wire in routes[net].wires]
     damaged = {**routes, net: Route(moved, routes[net].vias, routes[net].pads)}
-    write_gds(tmp_path / "damaged.gds", placed, damaged, straps, IHP, PDK / "sg13g2_stdcell.gds")
+    write_gds(tmp_path / "damaged.gds", replace(wired, routes=damaged), IHP, PDK / "sg13g2_stdcell.gds")
     assert "M2.b" in violations(tmp_path / "damaged.gds")
 
 
@@ -155,14 +158,14 @@ def test_every_access_of_every_cell_breaks_no_rule(tmp_path: Path) -> None:
                 left, bottom = 480 * 60 * (len(instances) % 25), 3780 * 2 * (len(instances) // 25)
                 instances.append(Instance(f"u{len(instances)}", name, left, bottom, False))
                 node = left + x, bottom + y
-                routes[f"n{len(routes)}"] = Route([Wire(0, *node, 420)], [Via(0, *node)], [pad_at(node, size)])
+                routes[f"n{len(routes)}"] = Route([Wire(0, *node, 420)], [Via(0, *node)], [around(*node, *size)])
     assert len(instances) > 600
-    placed = Placed("every", 480 * 60 * 25, instances[-1].y + 3780, tuple(instances), (), dict.fromkeys(routes, ()))
-    write_gds(tmp_path / "every.gds", placed, routes, [], IHP, PDK / "sg13g2_stdcell.gds")
+    placed = Placed("every", 480 * 60 * 25, instances[-1].y + 3780, tuple(instances), {}, dict.fromkeys(routes, ()))
+    write_gds(tmp_path / "every.gds", Wired(placed, routes, []), IHP, PDK / "sg13g2_stdcell.gds")
     assert not violations(tmp_path / "every.gds")
     for metal in routes.values():
         metal.pads = [(left - 60, bottom, right - 60, top) for left, bottom, right, top in metal.pads]
-    write_gds(tmp_path / "aside.gds", placed, routes, [], IHP, PDK / "sg13g2_stdcell.gds")
+    write_gds(tmp_path / "aside.gds", Wired(placed, routes, []), IHP, PDK / "sg13g2_stdcell.gds")
     assert "M1.b" in violations(tmp_path / "aside.gds")
 
 
@@ -193,8 +196,8 @@ for name, layer in names.items():
 @needs_pdk
 @needs_klayout
 def test_def_has_the_metal_of_gds(layout: Layout, tmp_path: Path) -> None:
-    placed, routes, straps, path = layout
-    (tmp_path / "rows.def").write_text(write_def(placed, routes, straps, IHP))
+    wired, path = layout
+    (tmp_path / "rows.def").write_text(write_def(wired, IHP))
     names = {"Metal1": 8, "Via1": 19, "Metal2": 10, "Via2": 29, "Metal3": 30, "Via3": 49, "Metal4": 50, "Via4": 66}
     names |= {"Metal5": 67, "TopVia1": 125, "TopMetal1": 126}
     settings = {"gds": str(path), "text": str(tmp_path / "rows.def"), "names": names}

@@ -17,8 +17,7 @@ from .small_layout import small
 
 
 def _drawn() -> str:
-    placed, routes, straps = small()
-    return draw_layers(placed, routes, straps, technology("ihp_sg13g2"), {"inv": Cell(1440, 3780)})
+    return draw_layers(small(), technology("ihp_sg13g2"), {"inv": Cell(1440, 3780)})
 
 
 def test_layers() -> None:

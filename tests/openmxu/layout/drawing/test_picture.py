@@ -1,5 +1,7 @@
 """Pictures: which module a cell belongs to, and that a layout has one picture."""
 
+from dataclasses import replace
+
 from openmxu.layout.cells import Cell
 from openmxu.layout.drawing.picture import draw_picture, modules
 from openmxu.layout.placed import Placed
@@ -22,7 +24,7 @@ def test_cells_belong_to_the_module_of_what_they_drive() -> None:
         "$4": (("pool", "Y"), ("loop", "B")),
         "o[0]": (("last", "Y"),),
     }
-    placed = Placed("case", 0, 0, (), (), nets)
+    placed = Placed("case", 0, 0, (), {}, nets)
     assert modules(placed, {"clk": "input", "o[0]": "output"}) == {
         "tree": "array.row_0.pe_0",
         "a": "array.row_0.pe_0",
@@ -38,8 +40,9 @@ def test_cells_belong_to_the_module_of_what_they_drive() -> None:
 
 
 def test_a_layout_has_one_picture() -> None:
-    placed, routes, _ = small()
     ihp, cells = technology("ihp_sg13g2"), {"inv": Cell(1440, 3780)}
-    first, again, other = (draw_picture(placed, each, ihp, cells, {"n": "output"}) for each in (routes, routes, {}))
+    first, again, other = (
+        draw_picture(each, ihp, cells, {"out": "output"}) for each in (small(), small(), replace(small(), routes={}))
+    )
     assert first.startswith(b"\x89PNG")
     assert first == again != other

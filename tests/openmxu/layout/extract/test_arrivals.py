@@ -39,7 +39,7 @@ PINS = {
 }
 
 
-HEADER = write_spef(Placed("case", 0, 0, (), (), {}), {}, technology("ihp_sg13g2"), {})
+HEADER = write_spef(Placed("case", 0, 0, (), {}, {}), {}, technology("ihp_sg13g2"), {})
 
 
 def _spef(**femtofarads: float) -> str:

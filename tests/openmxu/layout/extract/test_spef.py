@@ -5,14 +5,14 @@ import re
 import pytest
 
 from openmxu.layout.extract.spef import write_spef
-from openmxu.layout.placed import Placed, Port
+from openmxu.layout.placed import Placed
 from openmxu.layout.route.routing import Route, Via, Wire
 from openmxu.layout.technology import technology
 
 IHP = technology("ihp_sg13g2")
 
-PORT = Port("o[0]", "o[0]", "west", 0, 840, "Metal3")
-PLACED = Placed("case", 9600, 7560, (), (PORT,), {"o[0]": (("u1", "Y"), ("u2", "A")), "$7": (("u3", "Y"), ("u4", "B"))})
+NETS = {"o[0]": (("u1", "Y"), ("u2", "A")), "$7": (("u3", "Y"), ("u4", "B"))}
+PLACED = Placed("case", 9600, 7560, (), {"o[0]": (1, 0, 840)}, NETS)
 ROUTES = {
     # Up from u1 on metal 2 to a track of metal 3, which leads left to the port and right to u2's column.
     "o[0]": Route(

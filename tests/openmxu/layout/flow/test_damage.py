@@ -143,6 +143,6 @@ def test_exchanged_inputs_are_seen(
     assert drawn.checked is not None
     assert not drawn.checked.passed
     assert drawn.checked.circuit == []
-    assert drawn.checked.netlist == differences(wrong, outcome.mapped, foundry.cells, foundry.kit) != []
+    assert drawn.checked.netlist == differences(wrong, outcome.mapped, foundry.cells, foundry.technology.kit) != []
     (tmp_path / "wrong.gds").write_bytes(drawn.masks)
     assert _found(outcome, foundry, pdk, tmp_path / "wrong.gds") != []

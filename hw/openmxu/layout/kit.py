@@ -5,12 +5,10 @@ Each place that carries a kit has its files in other folders, so they are looked
 
 import gzip
 import hashlib
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib.resources import files
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 Files = Mapping[str, Mapping[str, str]]
 """For each role the ``name`` and the ``sha256`` of a file, unpacked, or of a folder; see :func:`digest`. In the name
@@ -46,13 +44,10 @@ class Kit:
     """Cells without pins that fill gaps, the widest first; the last is one site wide."""
 
 
-def kit(technology: str) -> Kit:
-    """The kit of a technology that comes with this package."""
-    data = tomllib.loads(files(__package__).joinpath(f"{technology}_kit.toml").read_text())
-    cells = data["cells"]
-    for name in ("buffer", "clock_buffer"):
-        cells[name] = Buffer(*cells[name])
-    return Kit(data["files"], data["decks"], **cells)
+def read_kit(data: Mapping[str, Any]) -> Kit:
+    """The kit in a technology's document."""
+    buffers = {name: Buffer(*data["cells"][name]) for name in ("buffer", "clock_buffer")}
+    return Kit(data["files"], data["decks"], **data["cells"] | buffers)
 
 
 def find_files(roots: Sequence[Path], wanted: Files) -> dict[str, Path]:
