@@ -178,7 +178,6 @@ def test_what_is_all_in_a_dsp_block(tmp_path: Path) -> None:
 
 
 def test_an_interrupted_report_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What was measured before Ctrl-C is not measured again."""
     monkeypatch.setenv("YOWASP_CACHE_DIR", str(yowasp.folder()))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))  # what an earlier run measured is no help
     execute = Mock(side_effect=job.execute)

@@ -62,8 +62,7 @@ def gates(name: str) -> Gates:
     return Gates(mapped(rtlil, point.top, point.change(rtlil)), ["i_a", "i_b"])
 
 
-def test_points_are_called_by_part_and_stages() -> None:
-    """As in the catalog."""
+def test_points_are_called_by_part_and_stages_as_in_the_catalog() -> None:
     assert [point.part for point in chosen_points(["pe", "product"], ["bf16"])] == [PROCESSING_ELEMENT, PRODUCT]
     assert list(points.PART_NAMES.values()) == list(points.PARTS)
     shared = points.PART_NAMES.keys() & FAMILIES.keys()
