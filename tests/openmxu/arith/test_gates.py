@@ -1,5 +1,5 @@
 # amaranth: UnusedElaboratable=no
-# (components whose latencies are asked for, and those that are built in one form only, go unused)
+# (components whose names and latencies are asked for, and those that are built in one form only, go unused)
 """The arithmetic on the gates that synthesis makes of it, in all forms, against the golden model."""
 
 from dataclasses import replace
@@ -14,36 +14,34 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from openmxu.area.target.gates import gates
-from openmxu.arith import Adder, DotProductAdd, Multiplier, MultiplyAdd, Recoder
+from openmxu.arith import Adder, DotProductAdd, Multiplier, MultiplyAdd, Recoder, SignificandProduct
 from openmxu.arith.datapath.anticipate import anticipate
 from openmxu.export.verilog import to_rtlil
 from openmxu.formal.proofs import about
 from openmxu.formal.query import prove
 from openmxu.spec.config import MxuConfig
-from openmxu.spec.formats import BF16, FP16, FP32, SUBNORMALS, FloatFormat
+from openmxu.spec.formats import BF16, FP8_E4M3, FP8_E5M2, FP16, FP32, SUBNORMALS, FloatFormat
 from openmxu.spec.forms import AREA, FORMS, FPGA, SPEED
 from openmxu.spec.recoded import Recoded, is_recoded
+from openmxu.unit.pe import ProcessingElement
 from openmxu_sim import golden
 from openmxu_sim.cosim.benches.reference import recode
 from openmxu_sim.netlist.bitslice import BLOCK, Gates
 from openmxu_sim.operands import vectors
-from openmxu_sim.verify.exhaustion import apart
 
 from ...bits import same_bits
 from ...conftest import slow
 from ...several_terms import Bits, drawn
+from .conftest import check_gates, on_gates
 
 _COUNT = 20_000
 
 
-def _check(dut: MultiplyAdd, a: Bits, b: Bits, c: Bits, form: str = AREA) -> None:
+def _check_multiply_add(dut: MultiplyAdd, a: Bits, b: Bits, c: Bits, form: str = AREA) -> None:
     """Compare all results with those of a multiplier and an adder of the golden model."""
-    words = [recode(each, dut.operand) if dut.recoded else each for each in (a, b)]
-    got = Gates(gates(dut, form=form), ["i_a", "i_b", "i_c"], latency=0)(*words, c)
-    operand, result = str(dut.operand), str(dut.result)
-    products = golden.multiply(a, b, operand, result, subnormals=dut.subnormals)
-    expected = golden.add(c, products, result, subnormals=dut.subnormals)
-    same_bits(got, expected, a, b, c, fmt=result, operand=operand, note=f"{dut.module_name}, {form}")
+    operand, weight, result = map(str, (*dut.formats, dut.result))
+    products = golden.multiply(a, b, operand, result, weight=weight, subnormals=dut.subnormals)
+    check_gates(dut, golden.add(c, products, result, subnormals=dut.subnormals), a, b, c, form=form, fmt=result)
 
 
 _NAMES = ("subnormals", "form", "recoded")
@@ -67,8 +65,7 @@ def test_all_operands(operand: str, result: str, subnormals: str, form: str, rec
     assert dut.is_one_datapath
     sums = np.unique(vectors.canonical(np.arange(1 << formats[1].width), str(formats[1])))
     factors = np.arange(1 << formats[0].width, dtype=np.uint32)
-    a, b, c = (np.ascontiguousarray(each.ravel()) for each in np.meshgrid(factors, factors, sums))
-    _check(dut, a, b, c, form)
+    _check_multiply_add(dut, *map(np.ravel, np.meshgrid(factors, factors, sums)), form)
 
 
 @pytest.mark.parametrize(
@@ -90,7 +87,7 @@ def test_sums_in_fp32(operand: str, subnormals: str, form: str, recoded: bool) -
     small = generator.integers(0, 1 << 25, _COUNT) | (generator.integers(0, 2, _COUNT) << 31)
     ulps = opposite + generator.integers(-3, 4, _COUNT)
     addends = [vectors.partners("fp32", products, 3), *(each.astype(np.uint32) for each in (near, ulps, small))]
-    _check(dut, np.tile(a, 4), np.tile(b, 4), vectors.canonical(np.concatenate(addends)), form)
+    _check_multiply_add(dut, np.tile(a, 4), np.tile(b, 4), vectors.canonical(np.concatenate(addends)), form)
 
 
 @pytest.mark.parametrize(
@@ -109,7 +106,7 @@ def test_two_parts_where_products_do_not_fit(
     assert not dut.is_one_datapath
     a, b = vectors.pairs(str(operand), _COUNT // 10, seed=4)
     c = vectors.partners(str(result), golden.multiply(a, b, str(operand), str(result)), 5)
-    _check(dut, a, b, c)
+    _check_multiply_add(dut, a, b, c)
 
 
 @pytest.mark.parametrize("stages", range(8))
@@ -121,7 +118,6 @@ def test_latencies(stages: int) -> None:
 
 
 def test_smaller_than_its_parts() -> None:
-    """The reason why it is there."""
     whole, *parts = (len(gates(each).cells) for each in (MultiplyAdd(BF16), Multiplier(BF16, FP32), Adder(FP32)))
     assert whole < sum(parts)
 
@@ -130,8 +126,7 @@ def test_smaller_than_its_parts() -> None:
 def test_recoded_words(name: str) -> None:
     fmt = FloatFormat.parse(name)
     operands = np.arange(1 << fmt.width, dtype=np.uint32)
-    got = Gates(gates(Recoder(fmt)), ["i"], latency=0)(operands)
-    same_bits(got, recode(operands, fmt), operands, fmt="", operand=name, note=name)
+    check_gates(Recoder(fmt), recode(operands, fmt), operands, fmt="", operand=name)
 
 
 def test_words_of_bf16() -> None:
@@ -139,8 +134,7 @@ def test_words_of_bf16() -> None:
     operands = np.array([0x0001, 0x3F80, 0xFF7F, 0x8000, 0x7F80, 0xFFFF], dtype=np.uint32)
     signs, fractions = np.array([[0, 0, 1, 1, 0, 1], [0, 0, 127, 0, 0, 127]])
     exponents = np.array([127 + 65 - 133, 127 + 65, 254 + 65, 0, 3 << 7, 3 << 7])
-    got = Gates(gates(Recoder(BF16)), ["i"], latency=0)(operands)
-    assert got.tolist() == (signs << 16 | exponents << 7 | fractions).tolist()
+    assert on_gates(Recoder(BF16))(operands).tolist() == (signs << 16 | exponents << 7 | fractions).tolist()
 
 
 def test_layouts_have_room_for_all_numbers() -> None:
@@ -152,30 +146,21 @@ def test_layouts_have_room_for_all_numbers() -> None:
 
 
 def test_operands_that_are_recoded() -> None:
-    assert not is_recoded("ieee", FP32)
-    assert is_recoded("ieee", BF16, FP16)
-    assert not is_recoded("flush", BF16)
-    assert not is_recoded("ieee", BF16, FP32)  # both or neither
-    widths = [(unit.word_width, unit.weight_width) for unit in map(_unit, ("flush", "ieee"))]
-    assert widths == [(16, 32), (16, 32)]
-    assert [_unit(mode, weight=FP16).weight_width for mode in ("flush", "ieee")] == [16, 17]
-    assert [_unit(mode, weight=None).weight_width for mode in ("flush", "ieee")] == [16, 17]
-
-
-def _unit(mode: str, weight: FloatFormat | None = FP32) -> MxuConfig:
-    return MxuConfig(2, 2, subnormals=mode, weight=weight)
+    """Both or neither."""
+    cases = [("ieee", FP32), ("ieee", BF16, FP16), ("flush", BF16), ("ieee", BF16, FP32)]
+    assert [is_recoded(*case) for case in cases] == [False, True, False, False]
+    for weight, widths in ((FP32, [(16, 32), (16, 32)]), (FP16, [(16, 16), (17, 17)]), (None, [(16, 16), (17, 17)])):
+        units = [MxuConfig(2, 2, subnormals=mode, weight=weight) for mode in SUBNORMALS]
+        assert [(unit.word_width, unit.weight_width) for unit in units] == widths, weight
 
 
 @cache
-def _gates(operand: str, result: str, terms: int, stages: int = 0, form: str = AREA) -> Gates:
-    formats = FloatFormat.parse(operand), FloatFormat.parse(result)
-    dut = DotProductAdd(*formats, terms=terms, stages=stages)
-    return Gates(*apart(gates(dut, form=form), terms), latency=stages)
+def _sums(operand: str, result: str, terms: int, form: str = AREA) -> Gates:
+    return on_gates(DotProductAdd(FloatFormat.parse(operand), FloatFormat.parse(result), terms=terms), form)
 
 
-def _check_sum(operand: str, result: str, terms: int, c: Bits, a: Bits, b: Bits, form: str = AREA) -> None:
-    got = _gates(operand, result, terms, form=form)(*a.T, *b.T, c)
-    expected = golden.dot_product_add(c, a, b, operand, result)
+def _check_sums(operand: str, result: str, terms: int, c: Bits, a: Bits, b: Bits, form: str = AREA) -> None:
+    got, expected = _sums(operand, result, terms, form)(*a.T, *b.T, c), golden.dot_product_add(c, a, b, operand, result)
     same_bits(got, expected, c, *a.T, *b.T, fmt=result, operand="", note=f"{operand}, {result}, {terms} terms")
 
 
@@ -201,7 +186,7 @@ def _check_sum(operand: str, result: str, terms: int, c: Bits, a: Bits, b: Bits,
     ],
 )
 def test_any_operands(operand: str, result: str, terms: int, form: str) -> None:
-    _check_sum(operand, result, terms, *drawn(operand, result, terms, 40_000, seed=terms), form)
+    _check_sums(operand, result, terms, *drawn(operand, result, terms, 40_000, seed=terms), form)
 
 
 @pytest.mark.parametrize("result", ["e4f3", slow("e3f5")])
@@ -212,7 +197,7 @@ def test_all_operands_of_a_small_format(result: str) -> None:
     every = vectors.canonical(np.arange(1 << FloatFormat.parse(result).width), result)
     sums = np.unique(np.concatenate([vectors.canonical(vectors.corners(result), result), every]))
     for c in np.random.default_rng(1).permutation(sums)[:64]:
-        _check_sum("e2f1", result, 2, np.full(len(a), c), a[:, :2], a[:, 2:])
+        _check_sums("e2f1", result, 2, np.full(len(a), c), a[:, :2], a[:, 2:])
 
 
 def test_small_integers() -> None:
@@ -221,7 +206,7 @@ def test_small_integers() -> None:
     whole = rng.integers(-64, 65, size=(9, 20_000)).astype(np.float32)
     whole[:, 0] = [0, -1, 24, 32, 0, 1, 1, 1, 0]
     bits = golden.to_bits(whole) >> 16
-    got = _gates("bf16", "fp32", 4, form=AREA)(*bits[1:5], *bits[5:], bits[0] << 16)
+    got = _sums("bf16", "fp32", 4)(*bits[1:], bits[0] << 16)
     same_bits(got, golden.to_bits(whole[0] + (whole[1:5] * whole[5:]).sum(axis=0)), *bits, operand="bf16")
     assert golden.from_bits(got[:1]) == 55
 
@@ -235,7 +220,7 @@ def test_pipelines(stages: int) -> None:
     later = (dut.latency - dut.addend_latency) * BLOCK
     none = np.zeros((later, 2), dtype=np.uint32)
     operands = *np.concatenate([a, none]).T, *np.concatenate([b, none]).T, np.concatenate([none[:, 0], c])
-    got = _gates("bf16", "fp32", 2, stages)(*operands)[: len(c)]
+    got = on_gates(dut)(*operands)[: len(c)]
     same_bits(got, golden.dot_product_add(c, a, b), c, *a.T, *b.T, operand="", note=f"{stages} stages")
 
 
@@ -260,7 +245,7 @@ def test_anticipated_zeros_are_one_too_few_at_most() -> None:
     """All pairs of numbers of six bits, with and without a carry; a sum of six bits more or less is six zeros."""
     numbers = range(-(1 << _WIDTH - 2), 1 << _WIDTH - 2)
     a, b, carry = (np.array(each) for each in zip(*product(numbers, numbers, (0, 1)), strict=True))
-    got = Gates(gates(_Anticipates()), ["a", "b", "carry"], latency=0)(
+    got = Gates(gates(_Anticipates()), ["a", "b", "carry"])(
         *(each.astype(np.uint32) & ((1 << _WIDTH) - 1) for each in (a, b)), carry.astype(np.uint32)
     )
     significant = [int(total if total >= 0 else ~total).bit_length() for total in a + b + carry]
@@ -273,8 +258,7 @@ def test_anticipated_zeros_are_one_too_few_at_most() -> None:
 def test_adder_for_speed(name: str, subnormals: str) -> None:
     dut = Adder(FloatFormat.parse(name), subnormals=subnormals)
     a, b = vectors.pairs(name, 100_000, seed=1)
-    got = Gates(gates(dut, form=SPEED), ["i_a", "i_b"], latency=0)(a, b)
-    same_bits(got, golden.add(a, b, name, subnormals=subnormals), a, b, fmt=name, operand=name)
+    check_gates(dut, golden.add(a, b, name, subnormals=subnormals), a, b, form=SPEED, fmt=name, operand=name)
 
 
 @pytest.mark.slow
@@ -295,3 +279,112 @@ def test_the_adder_for_speed_is_proven() -> None:
 def test_forms_differ_where_they_gain(dut: object, forms: set[str]) -> None:
     usual = to_rtlil(dut, form=AREA)
     assert {form for form in FORMS if to_rtlil(dut, form=form) != usual} == forms
+
+
+# Products of operands in two formats
+
+_HYBRID = [("fp8_e5m2", "fp8_e4m3"), ("fp8_e4m3", "fp8_e5m2")]
+_WAYS = [("flush", False), ("ieee", False), ("ieee", True)]
+"""The mode of subnormal numbers, and whether operands are recoded."""
+
+
+def _check_products(names: tuple[str, str, str], subnormals: str, recoded: bool, a: Bits, b: Bits) -> None:
+    """Of formats of two operands and of the result."""
+    operand, weight, result = map(FloatFormat.parse, names)
+    dut = Multiplier(operand, result, weight=weight, subnormals=subnormals, recoded=recoded)
+    expected = golden.multiply(a, b, names[0], names[2], weight=names[1], subnormals=subnormals)
+    check_gates(dut, expected, a, b, fmt=names[2])
+
+
+@pytest.mark.parametrize(
+    ("operand", "weight", "result"),
+    [
+        *((*pair, result) for pair in _HYBRID for result in ("fp32", "fp8_e4m3", "bf16")),
+        ("e2f1", "e8f1", "fp16"),  # a zero times a number that is too large
+        ("e8f3", "e3f2", "e4f3"),
+        ("e2f4", "e2f4", "e2f4"),  # a zero times a zero, in one format, too: its exponent wraps
+        ("e2f1", "e4f8", "e5f2"),  # subnormal operands alone have a subnormal product
+    ],
+)
+@pytest.mark.parametrize(("subnormals", "recoded"), _WAYS)
+def test_all_pairs(operand: str, weight: str, result: str, subnormals: str, recoded: bool) -> None:
+    words = (np.arange(1 << FloatFormat.parse(name).width, dtype=np.uint32) for name in (operand, weight))
+    _check_products((operand, weight, result), subnormals, recoded, *map(np.ravel, np.meshgrid(*words)))
+
+
+@pytest.mark.parametrize(("subnormals", "recoded"), _WAYS)
+@pytest.mark.parametrize(
+    ("operand", "weight"),
+    [("bf16", "fp8_e4m3"), ("fp16", "bf16"), ("tf32", "e2f1"), slow("fp8_e5m2", "bf16"), slow("tf32", "fp16")],
+)
+@pytest.mark.parametrize("form", [AREA, slow(SPEED)])
+def test_two_formats(operand: str, weight: str, subnormals: str, recoded: bool, form: str) -> None:
+    """Products alone, then added: to partners, to near opposites, and to their exact opposites."""
+    _check_products((operand, weight, "fp32"), subnormals, recoded, *_pairs(operand, weight))
+    first, second = FloatFormat.parse(operand), FloatFormat.parse(weight)
+    dut = MultiplyAdd(first, weight=second, subnormals=subnormals, recoded=recoded)
+    assert dut.is_one_datapath
+    _check_two_formats(dut, form)
+
+
+@pytest.mark.parametrize("subnormals", SUBNORMALS)
+def test_two_formats_whose_products_do_not_fit(subnormals: str) -> None:
+    """fp32 x bf16: neither is recoded; a multiplier and an adder."""
+    dut = MultiplyAdd(FP32, weight=BF16, subnormals=subnormals)
+    assert not dut.is_one_datapath
+    _check_two_formats(dut, AREA)
+
+
+def _pairs(operand: str, weight: str) -> tuple[Bits, Bits]:
+    """Operands of every sort, a half of whose products is near the middle of the range."""
+    a, b = vectors.operands(operand, _COUNT, 1), vectors.operands(weight, _COUNT, 2)
+    near = golden.convert(vectors.partners(operand, a, 3), operand, weight, subnormals="ieee")
+    return a, np.where(np.arange(_COUNT) % 2, b, near).astype(np.uint32)
+
+
+def _check_two_formats(dut: MultiplyAdd, form: str) -> None:
+    operand, weight = map(str, dut.formats)
+    a, b = _pairs(operand, weight)
+    products = golden.multiply(a, b, operand, "fp32", weight=weight, subnormals=dut.subnormals)
+    generator = np.random.default_rng(4)
+    near = ((products ^ np.uint32(1 << 31)) + generator.integers(-3, 4, _COUNT)).astype(np.uint32)
+    opposite = np.where(generator.random(_COUNT) < 0.1, products ^ np.uint32(1 << 31), near)
+    c = vectors.canonical(np.where(generator.random(_COUNT) < 0.6, vectors.partners("fp32", products, 5), opposite))
+    _check_multiply_add(dut, a, b, c, form)
+
+
+@pytest.mark.parametrize(
+    ("operand", "weight", "terms"),
+    [*((*pair, 4) for pair in _HYBRID), ("bf16", "fp8_e4m3", 2), ("fp16", "bf16", 2), slow("tf32", "fp8_e5m2", 8)],
+)
+def test_sums_of_two_formats(operand: str, weight: str, terms: int) -> None:
+    """Any operands, terms that meet, and sums that they meet."""
+    dut = DotProductAdd(FloatFormat.parse(operand), weight=FloatFormat.parse(weight), terms=terms)
+    b = vectors.operands(weight, _COUNT * terms, 1).reshape(_COUNT, terms)
+    alike = golden.convert(b, weight, operand, subnormals="ieee")
+    any_words = vectors.operands(operand, _COUNT * terms, 2).reshape(_COUNT, terms)
+    a = np.where(np.arange(_COUNT)[:, np.newaxis] % 3, vectors.matching(operand, alike, 3), any_words)
+    totals = golden.dot_product_add(np.zeros(_COUNT, np.uint32), a, b, operand, weight=weight)
+    partners = vectors.partners("fp32", totals, 4)
+    c = vectors.canonical(np.where(np.arange(_COUNT) % 2, partners, vectors.operands("fp32", _COUNT, 5)))
+    check_gates(dut, golden.dot_product_add(c, a, b, operand, weight=weight), *a.T, *b.T, c)
+
+
+def test_names_and_widths_of_two_formats() -> None:
+    """Equal components have equal names; proofs about bf16 are about no other format of weights."""
+    for component, name in (
+        (Multiplier(FP8_E5M2, FP32, weight=FP8_E4M3), "multiplier_fp8_e5m2_x_fp8_e4m3_fp32_flush_s0"),
+        (Multiplier(BF16, FP32, weight=BF16), Multiplier(BF16, FP32).module_name),
+        (MultiplyAdd(FP8_E4M3, weight=FP8_E5M2), "multiply_add_fp8_e4m3_x_fp8_e5m2_fp32_flush_s0"),
+        (DotProductAdd(BF16, weight=FP16), "dot_product_add_bf16_x_fp16_fp32_flush_t4_s0"),
+        (ProcessingElement(FP8_E5M2, weight=FP8_E4M3, terms=2), "pe_fp8_e5m2_x_fp8_e4m3_flush_t2_s1"),
+        (SignificandProduct(3, 4), "significand_product_3x4"),
+    ):
+        assert component.module_name == name
+    given = Multiplier(BF16, FP32, weight=BF16), Multiplier(BF16, FP32, weight=FP8_E4M3)
+    assert [bool([*about(each)]) for each in (*given, ProcessingElement(BF16, weight=FP8_E4M3))] == [True, False, False]
+    for formats in ((FP8_E5M2, FP16), (FP16, FP8_E5M2)):
+        sides = [Multiplier(formats[0], FP32, weight=formats[1], subnormals="ieee", recoded=word) for word in (0, 1)]
+        widths = [(len(dut.i_a), len(dut.i_b)) for dut in sides]
+        expected = [tuple(fmt.width + extra for fmt in formats) for extra in (0, 1)]
+        assert widths == expected

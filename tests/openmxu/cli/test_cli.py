@@ -7,7 +7,6 @@ import json
 import os
 import re
 import shlex
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -24,10 +23,11 @@ from openmxu.runtime import cache
 from openmxu_sim import golden
 
 from ...bits import same_bits
-from ...conftest import compiled, needs_compiler, slow
-from ..conftest import Command
+from ...conftest import compiled, needs_compiler, ran, slow
+from ..conftest import Command, Refused
 
 Matrices = tuple[np.ndarray, np.ndarray]
+MATMUL = "matmul A.npy B.npy"
 
 
 @pytest.fixture
@@ -41,8 +41,7 @@ def matrices(command: Command) -> Matrices:
 
 
 def test_matmul(matrices: Matrices, command: Command) -> None:
-    size = "--rows 2 --columns 2 --engine pysim"
-    code, _, notes = command(f"matmul A.npy B.npy {size} -o C.npy --stats s.json")
+    code, _, notes = command(f"{MATMUL} --rows 2 --columns 2 --engine pysim -o C.npy --stats s.json")
     assert code == 0
     same_bits(np.load("C.npy"), golden.matmul(*matrices, rows=2))
     statistics = json.loads(Path("s.json").read_text())
@@ -58,7 +57,7 @@ def test_notes_are_what_they_are(capsys: pytest.CaptureFixture[str]) -> None:
 
 @needs_compiler
 def test_matmul_shows_what_has_no_file(matrices: Matrices, command: Command) -> None:
-    code, out, notes = command("matmul A.npy B.npy")
+    code, out, notes = command(MATMUL)
     assert (code, out) == (0, f"{golden.matmul(*matrices, rows=128)}\n")
     assert "engine compiled (auto: the unit's own netlist, compiled)" in notes
     assert "cycles (measured)" in notes
@@ -67,8 +66,7 @@ def test_matmul_shows_what_has_no_file(matrices: Matrices, command: Command) -> 
 def test_list(command: Command) -> None:
     code, out, _ = command("list")
     assert code == 0
-    for word in ("mxu_8x8", "fp8_e4m3", "verilator", "generic", "icebreaker"):
-        assert word in out
+    assert all(word in out for word in ("mxu_8x8", "fp8_e4m3", "verilator", "generic", "icebreaker")), out
     assert re.search(r"^ up5k +Lattice iCE40 UP5K; stages=5 suits it *$", out, re.MULTILINE)
     assert re.search(r"^ fp8_e4m3 +4 exponent, 3 fraction bits *$", out, re.MULTILINE)
 
@@ -76,7 +74,8 @@ def test_list(command: Command) -> None:
 def test_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Command) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setenv("OPENMXU_CACHE_SIZE", "10M")
-    nothing = 0, f"nothing is cached in {tmp_path}/openmxu\n", ""
+    place = f"{tmp_path}/openmxu"
+    nothing = 0, f"nothing is cached in {place}\n", ""
     assert command("cache") == nothing
     for kind, name in (("models", "a"), ("netlists", "a"), ("netlists", "b")):
         cache.fetch(kind, cache.key(name), lambda: bytes(1 << 20))
@@ -84,30 +83,29 @@ def test_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Command
     assert (code, err) == (0, "")
     counts = {"simulations": 0, "models": 1, "netlists": 2, "areas": 0, "checks": 0, "studies": 0, "total": 3}
     rows = [f"{kind} {count} entries {count}.0 MiB" for kind, count in counts.items()]
-    assert [" ".join(line.split()) for line in out.splitlines()] == [f"{tmp_path}/openmxu", *rows, "at most 10.0 MiB"]
+    assert [" ".join(line.split()) for line in out.splitlines()] == [place, *rows, "at most 10.0 MiB"]
     for arguments, count in (("--kind netlists", 2), ("", 1)):
-        message = f"deleted {count} entries, {count}.0 MiB, from {tmp_path}/openmxu\n"
+        message = f"deleted {count} entries, {count}.0 MiB, from {place}\n"
         assert command(f"cache clear {arguments}") == (0, message, "")
     assert command("cache") == nothing
 
 
-def test_cache_that_cannot_be_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Command) -> None:
+def test_cache_that_cannot_be_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refused: Refused) -> None:
     (tmp_path / "file").touch()
     monkeypatch.setenv("XDG_CACHE_HOME", f"{tmp_path}/file")
     for words in ("cache", "cache clear"):
-        assert command(words) == (2, "", f"openmxu {words}: {tmp_path}/file/openmxu: Not a directory\n")
+        assert refused(words) == f"openmxu {words}: {tmp_path}/file/openmxu: Not a directory\n"
     monkeypatch.setenv("OPENMXU_CACHE_SIZE", "much")
     said = "OPENMXU_CACHE_SIZE must be a number of bytes, or a number followed by K, M or G, not 'much'"
-    assert command("cache") == (2, "", f"openmxu cache: {said}\n")
+    assert refused("cache") == f"openmxu cache: {said}\n"
 
 
 def test_board_list(command: Command) -> None:
-    code, out, _ = command("board list")
-    quick_code, quick, _ = command("board list --quick")
+    (code, out, _), (quick_code, quick, _) = (command(words) for words in ("board list", "board list --quick"))
     assert (code, quick_code) == (0, 0)
-    names = [line.split()[0] for line in out.splitlines()]
-    assert names[:2] == ["icebreaker", "ulx3s-12f"]
-    assert {line.split()[0] for line in quick.splitlines()} < set(names)
+    every, few = ([line.split()[0] for line in text.splitlines()] for text in (out, quick))
+    assert every[:2] == ["icebreaker", "ulx3s-12f"]
+    assert set(few) < set(every)
 
 
 _MISTAKES = {
@@ -180,6 +178,7 @@ _MISTAKES = {
 }
 """What is refused, and words of the message: by the arguments that rows share, and those that are their own."""
 
+_VERILOG = "openmxu.export.verilog.to_verilog"
 _TRACES = {
     "--vcd-rows 4:400": "rows of a trace must be within 0 to 128, not 4 to 400",
     f"--vcd-rows 0:{10**17}": "rows of a trace must be within 0 to 128, not 0 to 1",
@@ -194,44 +193,35 @@ _TRACES = {
         *(compiled(f"matmul A.npy B.npy --vcd w.vcd {options}", words) for options, words in _TRACES.items()),
     ],
 )
-def test_mistakes(arguments: str, words: str, matrices: Matrices, command: Command) -> None:
+def test_mistakes(arguments: str, words: str, matrices: Matrices, refused: Refused) -> None:
     Path("text.npy").write_text("no numbers")
     Path("file.txt").touch()
     np.save("objects.npy", np.array([[None]]), allow_pickle=True)
     np.save("complex.npy", matrices[0].astype(np.complex64))
-    before = sorted(Path().iterdir())
-    code, out, err = command(arguments)
-    assert (code, out, err.count("\n")) == (2, "", 1)
-    assert words in err
-    assert err.startswith("openmxu")
-    assert sorted(Path().iterdir()) == before
+    said = refused(arguments)
+    assert words in said
+    assert said.startswith("openmxu")
 
 
 @pytest.mark.parametrize(
     ("arguments", "work"),
     [
-        ("matmul A.npy B.npy -o {}", "openmxu_sim.simulate"),
-        ("matmul A.npy B.npy --stats {}", "openmxu_sim.simulate"),
-        ("matmul A.npy B.npy --engine pysim --vcd {}", "openmxu_sim.simulate"),
-        ("verilog pe -o {}", "openmxu.export.verilog.to_verilog"),
-        ("verilog pe --template {}", "openmxu.export.verilog.to_verilog"),
-        ("verilog pe -o pe.v --core {}", "openmxu.export.verilog.to_verilog"),
+        *((f"{MATMUL} {each} {{}}", "openmxu_sim.simulate") for each in ("-o", "--stats", "--engine pysim --vcd")),
+        *((f"verilog pe {each} {{}}", _VERILOG) for each in ("-o", "--template", "-o pe.v --core")),
         ("demo -o {}", "openmxu_sim.demo.classify"),
         ("area -o {} --quick", "openmxu.yosys.prepare"),
         ("verify --json {}", "openmxu_sim.verify.evidence.verify"),
-        ("bench --json {}", "openmxu_studies.speed.bench"),
-        ("bench --plot {}", "openmxu_studies.speed.bench"),
+        *((f"bench {each} {{}}", "openmxu_studies.speed.bench") for each in ("--json", "--plot")),
         ("wave -o {}", "openmxu_sim.wave.observe"),
         ("accuracy --json {}", "openmxu_sim.studies.accuracy.measure"),
-        ("roofline --json {}", "openmxu_sim.studies.roofline.roofline"),
-        ("roofline --plot {}", "openmxu_sim.studies.roofline.roofline"),
+        *((f"roofline {each} {{}}", "openmxu_sim.studies.roofline.roofline") for each in ("--json", "--plot")),
         slow("board build icebreaker -o {}", "openmxu.yosys.yowasp.run"),
         ("board run A.npy B.npy --simulate icebreaker -o {}", "openmxu_boards.simulated.simulated_link"),
     ],
 )
 @pytest.mark.usefixtures("matrices")
 def test_no_work_without_a_place_for_its_results(
-    arguments: str, work: str, monkeypatch: pytest.MonkeyPatch, command: Command
+    arguments: str, work: str, monkeypatch: pytest.MonkeyPatch, refused: Refused
 ) -> None:
     """No folder, no rights (the kernel's own folder takes no files), a folder in place of a file."""
     importlib.import_module(work.rpartition(".")[0])
@@ -239,14 +229,10 @@ def test_no_work_without_a_place_for_its_results(
     Path("file").touch()
     for name in ("classifier.json", "area.json", "system.bin"):
         Path("folder", name).mkdir(parents=True)
-    before = sorted(Path().rglob("*"))
     for output in ("file/out", "/proc/out", "folder"):
         if "--core" in arguments and output == "/proc/out":
             continue  # belongs in the folder of the Verilog file
-        code, out, err = command(arguments.format(output))
-        assert (code, out, err.count("\n")) == (2, "", 1)
-        assert output in err
-        assert sorted(Path().rglob("*")) == before
+        assert output in refused(arguments.format(output))
 
 
 def test_a_result_is_not_lost(matrices: Matrices, monkeypatch: pytest.MonkeyPatch, command: Command) -> None:
@@ -255,7 +241,7 @@ def test_a_result_is_not_lost(matrices: Matrices, monkeypatch: pytest.MonkeyPatc
     assert (code, out) == (1, "")
     (kept,) = Path.cwd().glob("openmxu-kept-*/full")
     assert err.splitlines()[-1] == (
-        f"openmxu matmul: output /dev/full cannot be written: No space left on device; it was saved as {kept}"
+        f"openmxu matmul: output /dev/full cannot be written: {FULL}; it was saved as {kept}"
     )
     same_bits(np.load(kept), golden.matmul(*matrices, rows=128))
     assert Path("s.json").exists()
@@ -342,28 +328,27 @@ from openmxu.cli.frame import main
 main(["--version"])
 logging.getLogger("x").warning({FOREIGN!r})
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert done.stdout.startswith("openmxu ")
-    assert done.stderr == f"note: {SHOWN}\n"
+    done = ran([sys.executable, "-c", program], check=True)
+    assert (done.stdout[:8], done.stderr) == ("openmxu ", f"note: {SHOWN}\n")
+
+
+FULL = "No space left on device"
 
 
 def _shell(command: str, **variables: str) -> tuple[int, str, str]:
     """Exit code, output and errors of a line in a shell, where ``openmxu`` is the module that the tests have."""
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)} | variables
     command = command.replace("openmxu", f"{shlex.quote(sys.executable)} -m openmxu", 1)
-    done = subprocess.run(["bash", "-c", command], capture_output=True, env=environment, check=False, timeout=60)
-    return done.returncode, done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace")
+    done = ran(["bash", "-c", command], env=environment, errors="replace", timeout=60)
+    return done.returncode, done.stdout, done.stderr
 
 
 @pytest.mark.parametrize(
     ("line", "expected"),
     [
-        ("openmxu board list > /dev/full", "No space left on device"),
-        ("PYTHONUNBUFFERED=1 openmxu board list > /dev/full", "No space left on device"),
-        ("openmxu --version > /dev/full", "No space left on device"),
-        ("openmxu verilog multiplier > /dev/full", "No space left on device"),
-        ("openmxu board list >&-", "Bad file descriptor"),
-        ("openmxu board list 0<&- >&-", "Bad file descriptor"),
+        *((f"openmxu {words} > /dev/full", FULL) for words in ("board list", "--version", "verilog multiplier")),
+        ("PYTHONUNBUFFERED=1 openmxu board list > /dev/full", FULL),
+        *((f"openmxu board list {place}", "Bad file descriptor") for place in (">&-", "0<&- >&-")),
     ],
 )
 def test_standard_output_that_cannot_be_written(line: str, expected: str) -> None:
@@ -391,8 +376,7 @@ def test_standard_error_that_cannot_be_written() -> None:
     """It costs what would have been said, but no result; and no file gets its number."""
     for place in ("2>&-", "2>/dev/full", "2>&- <&- >&-", "2> >(exec true)"):
         Path("C.npy").unlink(missing_ok=True)
-        command = f"openmxu matmul A.npy B.npy --engine golden -o C.npy --stats s.json {place}"
-        assert _shell(command) == (0, "", "")
+        assert _shell(f"openmxu {MATMUL} --engine golden -o C.npy --stats s.json {place}") == (0, "", "")
         assert np.load("C.npy").shape == (3, 5)
         assert json.loads(Path("s.json").read_text())["engine"] == "golden"
         assert _shell(f"openmxu matmul A.npy A.npy {place}")[0] == 2
@@ -401,13 +385,13 @@ def test_standard_error_that_cannot_be_written() -> None:
 @pytest.mark.usefixtures("matrices")
 def test_outputs_into_pipes() -> None:
     expected = np.load("A.npy") @ np.load("B.npy")
-    for command in (
-        "openmxu matmul A.npy B.npy --engine golden -o /dev/stdout | cat > C.npy",
-        "openmxu matmul A.npy B.npy --engine golden -o >(cat > C.npy); wait",
-        "openmxu matmul <(cat A.npy) <(cat B.npy) --engine golden -o C.npy",
+    for words in (
+        "A.npy B.npy --engine golden -o /dev/stdout | cat > C.npy",
+        "A.npy B.npy --engine golden -o >(cat > C.npy); wait",
+        "<(cat A.npy) <(cat B.npy) --engine golden -o C.npy",
     ):
         Path("C.npy").unlink(missing_ok=True)
-        code, _, err = _shell(f"{command}; sleep 0.2")
+        code, _, err = _shell(f"openmxu matmul {words}; sleep 0.2")
         assert (code, err.count("\n")) == (0, 1)
         np.testing.assert_allclose(np.load("C.npy"), expected, rtol=0.1, atol=0.1)
 
@@ -416,7 +400,7 @@ def test_outputs_into_pipes() -> None:
     "name", ["line\nfeed", "carriage\rreturn", "escape\x1b[2J", "half\udcff", "\u202eback", "wide\u3000"]
 )
 @pytest.mark.usefixtures("matrices")
-def test_odd_names(name: str, command: Command) -> None:
+def test_odd_names(name: str, command: Command, refused: Refused) -> None:
     """One line, and nothing in it that a terminal acts on."""
     shown = name.encode("unicode_escape").decode()
     for words, last in (
@@ -428,10 +412,9 @@ def test_odd_names(name: str, command: Command) -> None:
         ("verilog", name),
         ("board build -o out", name),
     ):
-        code, out, err = command(words, last)
-        assert (code, out, err.count("\n")) == (2, "", 1)
-        assert err[:-1].isprintable()
-        assert shown in err.replace("\\\\", "\\")
+        said = refused(words, last)
+        assert said[:-1].isprintable()
+        assert shown in said.replace("\\\\", "\\")
     assert command("matmul A.npy B.npy --engine golden -o", f"{name}.npy")[0] == 0
     assert np.load(f"{name}.npy").shape == (3, 5)
 
@@ -450,13 +433,11 @@ def test_locales(variables: dict[str, str]) -> None:
 
 @pytest.mark.usefixtures("matrices")
 def test_a_limit_of_file_sizes() -> None:
-    np.save("A.npy", np.ones((64, 4), np.float32))
-    command = "ulimit -f 8; openmxu matmul A.npy B.npy --engine golden --rows 4 -o C.npy"
-    np.save("B.npy", np.ones((4, 64), np.float32))
+    for name, shape in (("A", (64, 4)), ("B", (4, 64))):
+        np.save(name, np.ones(shape, np.float32))
+    command = f"ulimit -f 8; openmxu {MATMUL} --engine golden --rows 4 -o C.npy"
     code, out, err = _shell(command, TMPDIR=os.getcwd(), HOME=os.getcwd())
+    said = "File too large; nor can it be saved in the temporary or the home directory"
     assert (code, out) == (1, "")
-    assert err.splitlines()[-1] == (
-        "openmxu matmul: output C.npy cannot be written: File too large; nor can it be "
-        "saved in the temporary or the home directory"
-    )
-    assert sorted(path.name for path in Path().iterdir()) == ["A.npy", "B.npy"]
+    assert err.splitlines()[-1] == f"openmxu matmul: output C.npy cannot be written: {said}"
+    assert sorted(os.listdir()) == ["A.npy", "B.npy"]

@@ -2,7 +2,6 @@
 
 import os
 import signal
-import subprocess
 import sys
 import time
 import uuid
@@ -11,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from openmxu_studies.faults.leftovers import end_at
+
+from ...conftest import ran
 
 PROGRAM = """
 import ctypes, os, signal, sys
@@ -34,6 +35,7 @@ sys.exit(main())
 """
 
 LIBRARY = "openmxu: ended with exit code 0 by a library before the command was done\n"
+NO_PROCESS, NO_ROOM = "openmxu: no process can be started: ", "Resource temporarily unavailable"
 
 
 def supervised(body: str) -> list[str]:
@@ -41,7 +43,7 @@ def supervised(body: str) -> list[str]:
 
 
 def ends(command: list[str]) -> tuple[int, str, str]:
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    done = ran(command, timeout=60)
     return done.returncode, done.stdout, done.stderr
 
 
@@ -68,15 +70,15 @@ def test_ends_that_no_command_has(body: str, code: int, message: str) -> None:
     assert ends(supervised(body)) == (code, "", message)
 
 
-def test_the_front_door_has_it() -> None:
-    program = FRONT_DOOR.format("os._exit(0)", "openmxu_boards.boards")
-    assert ends([sys.executable, "-c", program, "board", "list"]) == (1, "", LIBRARY)
-
-
-def test_no_room_for_a_process() -> None:
-    program = FRONT_DOOR.format('raise BlockingIOError(11, "Resource temporarily unavailable")', "os.fork")
-    message = "openmxu: no process can be started: Resource temporarily unavailable\n"
-    assert ends([sys.executable, "-c", program, "list"]) == (2, "", message)
+@pytest.mark.parametrize(
+    ("fails", "name", "words", "ending"),
+    [
+        ("os._exit(0)", "openmxu_boards.boards", "board list", (1, "", LIBRARY)),
+        (f"raise BlockingIOError(11, {NO_ROOM!r})", "os.fork", "list", (2, "", f"{NO_PROCESS}{NO_ROOM}\n")),
+    ],
+)
+def test_the_front_door(fails: str, name: str, words: str, ending: tuple[int, str, str]) -> None:
+    assert ends([sys.executable, "-c", FRONT_DOOR.format(fails, name), *words.split()]) == ending
 
 
 def test_ignored_children() -> None:
@@ -97,16 +99,8 @@ def test_ignored_children() -> None:
 )
 def test_signals_while_native_code_keeps_python(number: signal.Signals, code: int, word: str, tmp_path: Path) -> None:
     """A handler of Python's would wait for its end, and no other thread runs meanwhile."""
-    ending = end_at(
-        1.0,
-        number,
-        supervised("ctypes.PyDLL(None).sleep(1000)"),
-        marker=uuid.uuid4().hex,
-        folder=tmp_path,
-        environment=os.environ,
-        directory=tmp_path,
-        awake=True,
-    )
+    command, places = supervised("ctypes.PyDLL(None).sleep(1000)"), {"folder": tmp_path, "directory": tmp_path}
+    ending = end_at(1.0, number, command, marker=uuid.uuid4().hex, environment=os.environ, awake=True, **places)
     assert (ending.code, ending.errors, ending.left) == (code, word, ())
     assert ending.seconds < 5  # 0.5 on a machine with nothing else to do
 

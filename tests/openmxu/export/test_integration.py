@@ -1,23 +1,23 @@
 """What goes with an exported module: read by the tools that it is for."""
 
-import json
 import re
-import subprocess
 import sys
-from importlib.metadata import version
+from importlib.metadata import EntryPoints, version
 from pathlib import Path
 
 import pytest
 
-from openmxu import yosys
 from openmxu.catalog import build
+from openmxu.export import bench
+from openmxu.export.bench import find_bench
 from openmxu.export.integration import to_template
 from openmxu.export.verilog import to_verilog
 from openmxu.unit.axi import IDENTITY, Register
 
-from ...conftest import slow
+from ...conftest import ran, slow
 from ...linters import lint
 from ..conftest import Command
+from .conftest import cells, lint_text
 
 MXU = "mxu --rows 2 --columns 3 --splitter --result bf16"
 
@@ -26,13 +26,11 @@ MXU = "mxu --rows 2 --columns 3 --splitter --result bf16"
 def test_files(arguments: str, tmp_path: Path, command: Command) -> None:
     """Exported, instantiated from the template, and clean; and FuseSoC finds the core."""
     assert command(f"verilog {arguments} --name it -o it.v --template instance.v --core it.core")[0] == 0
-    design, template = tmp_path / "it.v", tmp_path / "instance.v"
-    around = tmp_path / "around.v"
+    design, template = ((tmp_path / name).read_text() for name in ("it.v", "instance.v"))
+    lint(tmp_path / "it.v", "it")
     # Wires that nothing drives or reads are what a template is for.
     off, on = (f"/* verilator lint_{s} UNDRIVEN */ /* verilator lint_{s} UNUSEDSIGNAL */\n" for s in ("off", "on"))
-    around.write_text(f"{off}module around;\n{template.read_text()}endmodule\n{on}{design.read_text()}")
-    lint(design, "it")
-    lint(around, "around")
+    lint_text(f"{off}module around;\n{template}endmodule\n{on}{design}", "around", tmp_path)
     said = re.findall(r"^(?:Name: +)?(openmxu::it:\S+|default|lint)", _fusesoc(tmp_path, "core show openmxu::it"), re.M)
     assert said == [f"openmxu::it:{version('openmxu')}", "default", "lint"]
     assert "deprecated" not in _fusesoc(tmp_path, "run --setup --target lint it")
@@ -41,8 +39,7 @@ def test_files(arguments: str, tmp_path: Path, command: Command) -> None:
 
 
 def _fusesoc(where: Path, words: str) -> str:
-    command = [str(Path(sys.executable).with_name("fusesoc")), "--cores-root", ".", *words.split()]
-    done = subprocess.run(command, cwd=where, capture_output=True, text=True, check=False)
+    done = ran([Path(sys.executable).with_name("fusesoc"), "--cores-root", ".", *words.split()], cwd=where)
     assert done.returncode == 0, done.stderr
     return done.stdout + done.stderr
 
@@ -59,12 +56,10 @@ def test_fields_stand_in_the_template() -> None:
 @pytest.mark.slow
 def test_a_unit_on_a_bus_for_ecp5() -> None:
     """Yosys maps all of it, memories included; what is left are cells of the device."""
-    yosys.prepare()
     unit = build("mxu_2x2", bus="axi", rows=1, columns=1, depth=32)
-    script = "read_verilog /job/design.il\nsynth_ecp5 -top mxu_axi\ncheck -assert\ntee -q -o /job/result stat -json"
-    cells = json.loads(yosys.produce(script, to_verilog(unit)))["design"]["num_cells_by_type"]
-    assert min(cells.get(cell, 0) for cell in ("TRELLIS_FF", "LUT4")) > 500
-    assert [cell for cell in cells if cell.startswith("$")] == ["$scopeinfo"]  # names of modules, no logic
+    found = cells(to_verilog(unit), "synth_ecp5 -top mxu_axi\ncheck -assert")
+    assert min(found[cell] for cell in ("TRELLIS_FF", "LUT4")) > 500
+    assert [cell for cell in found if cell.startswith("$")] == ["$scopeinfo"]  # names of modules, no logic
 
 
 def test_registers_are_where_the_documentation_has_them() -> None:
@@ -72,3 +67,37 @@ def test_registers_are_where_the_documentation_has_them() -> None:
     found = re.findall(r"^\| 0x(\w\w) \| `(\w+)` \| (.*) \|$", page, re.MULTILINE)
     assert {name: int(address, 16) for address, name, _ in found} == {each.name: each.value for each in Register}
     assert f"0x{IDENTITY:08X}" in found[0][2]
+
+
+# Benches, as far as the package of the hardware knows of them
+
+_UNIT = "mxu --rows 1 --columns 1 --depth 2"
+
+
+@pytest.mark.parametrize(("kind", "first"), [("verilog", "mxu_tb.v"), ("cocotb", "test_mxu.py")])
+def test_the_files_are_there(kind: str, first: str, tmp_path: Path, command: Command) -> None:
+    where = tmp_path / "new" / "folder"
+    code, _, notes = command(f"verilog {_UNIT} --bench {kind} -o {where}")
+    assert code == 0
+    assert notes.endswith(f" to {where}; make -C {where} runs the bench\n")
+    names = [first, "weights.hex", "activations.hex", "results.hex", "Makefile", "mxu.core"]
+    assert find_bench(kind).names("mxu") == names
+    texts = {path.name: path.read_text() for path in where.iterdir()}
+    assert sorted(texts) == sorted(["mxu.v", *names])
+    assert f"openmxu verilog mxu --rows 1 --columns 1 --depth 2 --bench {kind} -o DIR" in texts[first]
+    # Nothing of this machine is in them, and no place was left unfilled.
+    assert not any(str(tmp_path) in text or re.search("@[A-Z]+@", text) for text in texts.values())
+
+
+def test_files_are_called_after_the_unit(tmp_path: Path, command: Command) -> None:
+    """Which is the same as without a bench."""
+    for output in ("--bench verilog -o .", "-o alone.v"):
+        assert command(f"verilog {_UNIT} --bus axi {output}")[0] == 0
+    assert (tmp_path / "mxu_axi.core").is_file()
+    assert (tmp_path / "alone.v").read_text() == (tmp_path / "mxu_axi.v").read_text()
+
+
+def test_without_the_package_that_writes_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bench, "entry_points", lambda **_: EntryPoints())
+    with pytest.raises(OSError, match="benches are written by openmxu_sim, which is not installed"):
+        find_bench("verilog")

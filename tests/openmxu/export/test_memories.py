@@ -1,8 +1,6 @@
 """Memories as modules of their own: the same unit, whatever stands in their place."""
 
-import json
 import re
-from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,7 +11,6 @@ from amaranth.lib import data, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
-from openmxu import yosys
 from openmxu.catalog import build
 from openmxu.export.memories import WrappedMemory
 from openmxu.export.verilog import to_rtlil, to_verilog
@@ -21,11 +18,9 @@ from openmxu.unit.array import SystolicArray
 from openmxu_sim.cosim.runner import BenchFailedError
 
 from ...conftest import Bench, slow
-from ...linters import lint
 from ...miter import compare
 from ..conftest import needs_icarus
-
-_SMALL = {"rows": 2, "columns": 1, "depth": 4}
+from .conftest import SMALL, cells, lint_text
 
 # Written against what the page says of the ports, not against the module of the export. What is not promised is
 # unknown: words that were never written, a word that is read while it is written, and what has never been read.
@@ -68,24 +63,26 @@ def replaced(text: str, other: str = _OTHER, collision: str = "{WIDTH{1'bx}}") -
     return modules + text
 
 
+BUS = {**SMALL, "splitter": True, "result": "bf16"}
+
+
 def wrapping(component: Any, change: Callable[[str], str]) -> Callable[[str], str]:
     """What a bench runs in place of the plain export."""
     return lambda text: change(to_verilog(component, memories="wrapped"))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("simulator", "change"), [("verilator", str), ("icarus", replaced)])
-def test_a_wrapped_unit(bench: Bench, simulator: str, change: Callable[[str], str]) -> None:
+@pytest.mark.parametrize(
+    ("design", "options", "change", "how"),
+    [
+        ("mxu_2x2", SMALL, str, {"count": 200}),
+        ("mxu_2x2", SMALL, replaced, {"count": 200, "simulator": "icarus"}),
+        ("mxu_2x2_axi", BUS, replaced, {"count": 500, "simulator": "icarus", "timeout": 240}),
+    ],
+)
+def test_a_wrapped_unit(bench: Bench, design: str, options: Any, change: Any, how: Any) -> None:
     """On the bench of the unit: bits, cycles, stalls. Another memory in its place promises no more than the page."""
-    mutate = wrapping(build("mxu_2x2", **_SMALL), change)
-    bench("mxu_2x2", _SMALL, count=200, simulator=simulator, mutate=mutate)
-
-
-@pytest.mark.slow
-def test_another_memory_on_a_bus(bench: Bench) -> None:
-    options = {**_SMALL, "splitter": True, "result": "bf16"}
-    mutate = wrapping(build("mxu_2x2_axi", **options), replaced)
-    bench("mxu_2x2_axi", options, count=500, simulator="icarus", timeout=240, mutate=mutate)
+    bench(design, options, mutate=wrapping(build(design, **options), change), **how)
 
 
 @pytest.mark.slow
@@ -100,9 +97,9 @@ def test_another_memory_on_a_bus(bench: Bench) -> None:
 def test_a_wrong_memory_is_seen(bench: Bench, right: str, wrong: str) -> None:
     """So it is the memory in place of the module that the unit uses."""
     assert _OTHER.count(right) == 1
-    change = wrapping(build("mxu_2x2", **_SMALL), lambda text: replaced(text, _OTHER.replace(right, wrong)))
+    change = wrapping(build("mxu_2x2", **SMALL), lambda text: replaced(text, _OTHER.replace(right, wrong)))
     with pytest.raises(BenchFailedError, match="failed: "):
-        bench("mxu_2x2", _SMALL, count=200, simulator="icarus", mutate=change)
+        bench("mxu_2x2", SMALL, count=200, simulator="icarus", mutate=change)
 
 
 @pytest.mark.slow
@@ -110,7 +107,7 @@ def test_a_wrong_memory_is_seen(bench: Bench, right: str, wrong: str) -> None:
 @pytest.mark.parametrize("options", [{"bus": "axi"}, {"stages": 6, "columns": 3}])
 def test_wrapped_beside_inline(options: dict[str, Any], tmp_path: Path) -> None:
     """All outputs in each cycle for any inputs, mistakes of senders included; no word is read while it is written."""
-    unit, same = (build("mxu", **_SMALL | options) for _ in range(2))
+    unit, same = (build("mxu", **SMALL | options) for _ in range(2))
     texts = ("one", to_verilog(unit, name="one", memories="wrapped")), ("two", to_verilog(same, name="two"))
     said, counts = compare(unit, *texts, tmp_path, cycles=600)
     assert said == "equal"
@@ -141,12 +138,9 @@ def test_modules(name: str, tmp_path: Path) -> None:
     assert text.count("\n`endif\n") == len(found)
     inside = re.sub(r"^`ifndef.*?^`endif", "", text, flags=re.MULTILINE | re.DOTALL)
     assert not re.search(r"reg .*\[\d+:0\];", inside), "no memory is anywhere else"
-    path = tmp_path / "unit.v"
-    path.write_text(text)
-    lint(path, "unit")
+    lint_text(text, "unit", tmp_path)
     off, on = (f"/* verilator lint_{state} DECLFILENAME */\n" for state in ("off", "on"))
-    path.write_text(off + replaced(text, collision="words[read_addr]") + on)
-    lint(path, "unit")
+    lint_text(off + replaced(text, collision="words[read_addr]") + on, "unit", tmp_path)
 
 
 @pytest.mark.slow
@@ -154,14 +148,13 @@ def test_yosys_reads_them() -> None:
     """The same flip-flops and memories as inline; and only boxes where their bodies are left out."""
     options = {"rows": 1, "columns": 2, "depth": 4}
     texts = {each: to_verilog(build("mxu", **options), memories=each, prefix="my") for each in ("inline", "wrapped")}
-    script = "synth -flatten -top mxu -run begin:fine\nopt_clean\ncheck -assert\ntee -q -o /job/result stat -json"
-    counts = {}
-    for name, text in texts.items():
-        said = yosys.produce(f"read_verilog /job/design.il\n{script}", text)
-        cells = json.loads(said)["design"]["num_cells_by_type"]
-        counts[name] = Counter({cell: count for cell, count in cells.items() if re.match(r"\$mem|\$.*dff", cell)})
-    assert counts["inline"] == counts["wrapped"]
-    assert counts["wrapped"]["$mem_v2"] == options["columns"] + 1
+    script = "synth -flatten -top mxu -run begin:fine\nopt_clean\ncheck -assert"
+    inline, wrapping = (
+        {cell: count for cell, count in cells(text, script).items() if re.match(r"\$mem|\$.*dff", cell)}
+        for text in texts.values()
+    )
+    assert inline == wrapping
+    assert wrapping["$mem_v2"] == options["columns"] + 1
 
     defines = " ".join(f"-D {name}" for name in wrapped(texts["wrapped"]))
     boxes = "".join(
@@ -169,9 +162,8 @@ def test_yosys_reads_them() -> None:
         for part in re.split(r"^`ifndef.*\n", texts["wrapped"], flags=re.MULTILINE)[1:]
     )
     read = f"read_verilog {defines} /job/design.il\nread_verilog <<boxes\n{boxes}boxes"
-    said = yosys.produce(f"{read}\n{script}", texts["wrapped"])
-    cells = json.loads(said)["design"]["num_cells_by_type"]
-    assert {cell: count for cell, count in cells.items() if cell.startswith("my_")} == {
+    found = cells(texts["wrapped"], script, read=read)
+    assert {cell: count for cell, count in found.items() if cell.startswith("my_")} == {
         "my_memory_d4_w32_r2w1": options["columns"],
         "my_memory_d4_w1_r1w1": 1,
     }
@@ -215,21 +207,14 @@ def test_memories_of_other_designs(lookup: Callable[[], Any], count: int) -> Non
 
 def test_modules_without_content() -> None:
     """They have the ports of those with content, clock and reset apart, which a memory has only one of."""
-    unit = build("mxu", rows=2, columns=2, depth=4)
-    full = to_rtlil(build("mxu", rows=2, columns=2, depth=4), name="unit", memories="wrapped")
-    bare = to_rtlil(unit, name="unit", hollow=(SystolicArray,), memories="wrapped")
-    ports = {
-        text: dict(re.findall(r"^module \\(\w+)\n(.*?)^end$", text, re.MULTILINE | re.DOTALL)) for text in (full, bare)
-    }
-    hollow = [name for name, body in ports[bare].items() if "cell" not in body]
+    texts = (
+        to_rtlil(build("mxu", rows=2, columns=2, depth=4), name="unit", memories="wrapped", hollow=hollow)
+        for hollow in ((), (SystolicArray,))
+    )
+    full, bare = (dict(re.findall(r"^module \\(\w+)\n(.*?)^end$", text, re.MULTILINE | re.DOTALL)) for text in texts)
+    hollow = [name for name, body in bare.items() if "cell" not in body]
     assert any(name.startswith("array") for name in hollow)
     assert any(name.startswith("memory_d4") for name in hollow)
+    ports = re.compile(r"wire width (\d+) (input|output) \d+ +\\([a-z]\w+)$", re.MULTILINE)
     for name in hollow:
-        lists = [
-            {
-                tuple(port)
-                for port in re.findall(r"wire width (\d+) (input|output) \d+ +\\([a-z]\w+)$", each[name], re.MULTILINE)
-            }
-            for each in ports.values()
-        ]
-        assert lists[0] == lists[1] != set(), name
+        assert {*ports.findall(full[name])} == {*ports.findall(bare[name])} != set(), name

@@ -17,7 +17,8 @@ from openmxu.export.verilog import to_rtlil, to_verilog
 from openmxu.unit.hierarchy import repeat
 
 from ...conftest import slow, thorough
-from ...linters import lint, verilator_lint
+from ...linters import verilator_lint
+from .conftest import lint_text
 
 _SMALL = [name for name, design in CATALOG.items() if design.cells <= 64]
 _QUICK = ("adder", "splitter", "pe", "mxu_2x2_axi")
@@ -25,9 +26,8 @@ _QUICK = ("adder", "splitter", "pe", "mxu_2x2_axi")
 
 @pytest.mark.parametrize("name", [*_QUICK, *(slow(name) for name in _SMALL if name not in _QUICK)])
 def test_small_designs_are_lint_clean(name: str, tmp_path: Path) -> None:
-    path = tmp_path / "design.v"
-    path.write_text(text := to_verilog(build(name), name=name))
-    lint(path, name)
+    text = to_verilog(build(name), name=name)
+    lint_text(text, name, tmp_path)
     # All but registers is assigned: in simulators of SystemVerilog, an ``always @*`` may wait for ever.
     assert all(re.match(r"always @\(posedge \w+\)", waits) for waits in re.findall(r"\balways\b.*", text))
 
@@ -54,9 +54,7 @@ def test_large_units_are_lint_clean_and_hierarchical(name: str, modules: tuple[s
     off, on = (f"/* verilator lint_{state} UNDRIVEN */\n" for state in ("off", "on"))
     stub = "\n".join([f"{off}{element.partition(';')[0]};", *ports, f"endmodule\n{on}"])
     rest = re.sub(r"^module unit_pe_bf16_flush_s1_\w+\(.*?^endmodule\n", "", text, flags=whole)
-    path = tmp_path / "mxu.v"
-    path.write_text(rest.replace(element, stub))
-    lint(path, "mxu")
+    lint_text(rest.replace(element, stub), "mxu", tmp_path)
 
 
 @pytest.mark.parametrize("name", ["mxu_2x2", "mxu_2x2_axi", "multiplier_fp16", "adder_ieee"])
@@ -72,26 +70,19 @@ def test_no_more_is_kept_from_verilator_than_is_said(name: str, tmp_path: Path) 
     assert set(re.findall(r"%Warning-(\w+)", verilator_lint(path, name).stderr)) <= set(waived)
 
 
-def test_ports_of_the_unit() -> None:
-    text = to_verilog(build("mxu_2x2"))
+def test_a_unit(tmp_path: Path) -> None:
+    """No paths and no chance; its ports; few names that nothing reads: fields of payloads would be hundreds."""
+    text, again = (to_verilog(build("mxu_2x2")) for _ in range(2))
+    assert text == again
+    assert "src =" not in text
+    assert str(Path.cwd()) not in text
     header = text[text.rindex("\nmodule mxu(") :]
     ports = header[header.index("(") + 1 : header.index(")")].replace(" ", "").split(",")
     streams = itertools.product(("weights", "activations", "results"), ("valid", "ready", "payload"))
     assert sorted(ports) == sorted(["clk", "rst", *map("__".join, streams)])
-
-
-def test_few_names_are_unused(tmp_path: Path) -> None:
-    """Fields of payloads that nothing reads would be hundreds."""
     path = tmp_path / "design.v"
-    path.write_text(to_verilog(build("mxu_2x2")).replace("/* verilator lint_off UNUSEDSIGNAL */", ""))
+    path.write_text(text.replace("/* verilator lint_off UNUSEDSIGNAL */", ""))
     assert verilator_lint(path, "mxu").stderr.count("%Warning-UNUSEDSIGNAL") < 60
-
-
-def test_no_paths_and_no_chance() -> None:
-    first, second = (to_verilog(build("mxu_2x2")) for _ in range(2))
-    assert first == second
-    assert "src =" not in first
-    assert str(Path.cwd()) not in first
 
 
 @pytest.mark.parametrize("name", ["stream_converter", thorough("mxu_2x2_axi")])

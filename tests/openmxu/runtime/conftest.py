@@ -7,12 +7,13 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from ...conftest import ran
+
 
 def python(program: str, folder: Path | None = None, /, **variables: str) -> subprocess.CompletedProcess[str]:
     """Run a program in an interpreter that imports what this one does."""
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)} | variables
-    command = [sys.executable, "-c", program]
-    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=60)
+    return ran([sys.executable, "-c", program], cwd=folder, env=environment, timeout=60)
 
 
 def contents(folder: Path) -> dict[str, str]:

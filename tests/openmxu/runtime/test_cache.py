@@ -11,12 +11,14 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
+from typing import Any
 from unittest.mock import Mock
 
 import pytest
 
 from openmxu.runtime import cache, machine
 
+from ...conftest import ran
 from .conftest import python, wait_until
 
 KEY = cache.key("some", "parts")
@@ -39,7 +41,7 @@ unusable = "cache cannot be used ({}); what is compiled now will be compiled aga
 given_away = partial(pytest.param, marks=pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away"))
 
 
-def start(tmp_path: Path) -> subprocess.Popen[str]:
+def start(tmp_path: Path) -> Any:
     """A process that is about to ask for KEY: it logs that it makes it, and waits for a file before it does."""
     program = """
 import sys, time
@@ -56,15 +58,14 @@ print("asks", flush=True)
 assert cache.fetch("models", cache.key("some", "parts"), make) == b"content"
 """
     command = [sys.executable, "-c", program, *(str(tmp_path / name) for name in ("log", "go"))]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
+    process: Any = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     with process.stdout as output:
         assert output.readline() == "asks\n"
     return process
 
 
-def wait_for_makers(log: Path, count: int) -> None:
-    wait_until(lambda: log.exists() and log.read_text().count("\n") >= count)
+def wait_for_makers(tmp_path: Path, count: int = 1) -> None:
+    wait_until(lambda: (tmp_path / "log").exists() and (tmp_path / "log").read_text().count("\n") >= count)
 
 
 def test_made_once(folder: Path) -> None:
@@ -82,15 +83,16 @@ def test_key_is_everything() -> None:
 @pytest.mark.parametrize(
     "damage",
     [
-        pytest.param(lambda data: data[:-1], id="cut"),
-        pytest.param(lambda data: data[:-1] + bytes([data[-1] ^ 1]), id="flipped"),
-        pytest.param(lambda data: bytes([data[0] ^ 1]) + data[1:], id="digest"),
-        pytest.param(lambda data: data + b"\0", id="longer"),
-        pytest.param(lambda data: data[:10], id="short"),
-        pytest.param(lambda data: b"", id="empty"),
-        pytest.param(lambda data: CONTENT, id="bare"),
-        pytest.param(lambda data: bytes(len(data)), id="zeros"),
+        lambda data: data[:-1],
+        lambda data: data[:-1] + bytes([data[-1] ^ 1]),
+        lambda data: bytes([data[0] ^ 1]) + data[1:],
+        lambda data: data + b"\0",
+        lambda data: data[:10],
+        lambda data: b"",
+        lambda data: CONTENT,
+        lambda data: bytes(len(data)),
     ],
+    ids=["cut", "flipped", "digest", "longer", "short", "empty", "bare", "zeros"],
 )
 def test_damaged(damage: Callable[[bytes], bytes], folder: Path) -> None:
     cache.fetch("models", KEY, content)
@@ -119,12 +121,12 @@ def test_nothing_is_kept_of_a_failure(error: BaseException, folder: Path, caplog
 def test_two_at_once(killed: bool, made: int, tmp_path: Path, folder: Path) -> None:
     """The second waits for the first, and makes the entry if that one is killed."""
     first = start(tmp_path)
-    wait_for_makers(tmp_path / "log", 1)
+    wait_for_makers(tmp_path)
     second = start(tmp_path)
     if killed:
         first.kill()
         first.wait(60)
-        wait_for_makers(tmp_path / "log", 2)
+        wait_for_makers(tmp_path, 2)
     else:
         time.sleep(0.2)
         assert second.poll() is None
@@ -163,7 +165,7 @@ def test_failed_while_others_wait(folder: Path) -> None:
 
 def test_killed(tmp_path: Path, folder: Path) -> None:
     process = start(tmp_path)
-    wait_for_makers(tmp_path / "log", 1)
+    wait_for_makers(tmp_path)
     assert cache.fetch("models", cache.key("other"), content) == CONTENT
     left = folder / f"{KEY}.part"
     assert left.exists()  # still somebody's
@@ -210,7 +212,7 @@ def test_commands_without_a_home(command: str, made: str, notes: int, tmp_path: 
     """Each tool has its own idea of what to do without a cache."""
     variables = {name: value for name, value in os.environ.items() if name != "XDG_CACHE_HOME"} | {"HOME": "/proc"}
     words = [sys.executable, "-m", "openmxu", *command.split()]
-    done = subprocess.run(words, cwd=tmp_path, env=variables, capture_output=True, text=True, check=False)
+    done = ran(words, cwd=tmp_path, env=variables)
     assert (done.returncode, "Traceback" in done.stderr) == (0, False)
     assert done.stderr.count("cache cannot be used (/proc/.cache: ") == notes
     assert (tmp_path / made).stat().st_size > 0
@@ -229,10 +231,9 @@ def test_full_disk(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1000, hard))  # a write ends in the middle
     try:
-        found = cache.fetch("models", KEY, content)
+        assert cache.fetch("models", KEY, content) == CONTENT
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-    assert found == CONTENT
     assert "openmxu: File too large); what is compiled now" in caplog.text
     assert not list(folder.iterdir())
     assert cache.fetch("models", KEY, forbidden) == CONTENT
@@ -242,12 +243,13 @@ def test_full_disk(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
 @pytest.mark.parametrize(
     "block",
     [
-        pytest.param(lambda path, other: path.write_bytes(CONTENT), id="file"),
-        pytest.param(lambda path, other: (path / "in the way").mkdir(parents=True), id="folder"),
-        pytest.param(lambda path, other: path.symlink_to(other), id="link"),
-        pytest.param(lambda path, other: path.symlink_to("/no/such/place"), id="link to nothing"),
-        pytest.param(lambda path, other: os.mkfifo(path), id="pipe"),
+        lambda path, other: path.write_bytes(CONTENT),
+        lambda path, other: (path / "in the way").mkdir(parents=True),
+        lambda path, other: path.symlink_to(other),
+        lambda path, other: path.symlink_to("/no/such/place"),
+        lambda path, other: os.mkfifo(path),
     ],
+    ids=["file", "folder", "link", "link to nothing", "pipe"],
 )
 def test_something_else_in_the_way(block: Callable[[Path, Path], None], place: str, tmp_path: Path) -> None:
     cache.fetch("netlists", KEY, content)
@@ -275,6 +277,8 @@ def test_nobody_else_reads_or_writes(folder: Path, monkeypatch: pytest.MonkeyPat
     folder.parent.chmod(0o755)
     assert cache.fetch("models", KEY, forbidden) == CONTENT
     assert folder.parent.stat().st_mode & 0o777 == 0o700
+    monkeypatch.setattr(os, "utime", Mock(side_effect=PermissionError))
+    assert cache.fetch("models", KEY, forbidden) == CONTENT  # one that can be read only, too
 
 
 def give_away(path: Path) -> None:
@@ -349,12 +353,6 @@ def test_pack(tmp_path: Path) -> None:
     assert {name: (tmp_path / "copy" / name).read_bytes() for name in files} == files
 
 
-def test_read_only_entries_are_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    cache.fetch("models", KEY, content)
-    monkeypatch.setattr(os, "utime", Mock(side_effect=PermissionError))
-    assert cache.fetch("models", KEY, forbidden) == CONTENT
-
-
 def test_least_recently_used_makes_room(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     keys = [cache.key(str(i)) for i in range(5)]
     for age, kind, key in zip((5, 4, 3), ("models", "netlists", "models"), keys, strict=False):
@@ -406,15 +404,13 @@ def test_usage_and_clear(folder: Path) -> None:
     (folder / f"{KEY}.part").touch()
     size = len(CONTENT) + 32
     assert cache.usage() == empty | {"models": (2, 2 * size), "netlists": (1, size)}
-    assert cache.clear("models") == (2, 2 * size)
-    assert cache.usage()["netlists"] == (1, size)
-    assert cache.clear() == (1, size)
+    assert (cache.clear("models"), cache.usage()["netlists"], cache.clear()) == ((2, 2 * size), (1, size), (1, size))
     assert sorted(path for path in folder.parent.rglob("*") if path.is_file()) == sorted(foreign)
 
 
 def test_clear_while_another_makes(tmp_path: Path) -> None:
     process = start(tmp_path)
-    wait_for_makers(tmp_path / "log", 1)
+    wait_for_makers(tmp_path)
     cache.clear()
     (tmp_path / "go").touch()
     assert process.wait(60) == 0

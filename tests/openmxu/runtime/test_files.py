@@ -40,17 +40,14 @@ def unprivileged(tmp_path: Path) -> Iterator[None]:
 
 @pytest.mark.parametrize("name", ["out.txt", "é" * 127])
 def test_new_and_existing(name: str, tmp_path: Path) -> None:
+    """Links stay what they are."""
     for text in ("é", "ü"):
         write_text(tmp_path / name, text)
         assert (tmp_path / name).read_bytes() == text.encode()
-    assert contents(tmp_path) == {name: "ü"}
-
-
-def test_links_stay_what_they_are(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "target")
     write_text(tmp_path / "link", "through")
     assert (tmp_path / "link").is_symlink()
-    assert (tmp_path / "target").read_text() == "through"
+    assert contents(tmp_path) == {name: "ü", "link": "through", "target": "through"}
 
 
 def test_mode_is_that_of_any_new_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,12 +92,21 @@ def test_an_existing_file_keeps_its_mode(mode: int, kept: int, tmp_path: Path) -
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
-def test_an_existing_file_keeps_its_owner(tmp_path: Path) -> None:
+def test_files_of_others(tmp_path: Path) -> None:
+    """An existing file keeps its owner."""
     path = tmp_path / "out.txt"
     path.touch(0o600)
     os.chown(path, 1234, 4321)
     write_text(path, "new")
-    assert (path.stat().st_uid, path.stat().st_gid, path.stat().st_mode & 0o7777) == (1234, 4321, 0o600)
+    status = path.stat()
+    assert (status.st_uid, status.st_gid, status.st_mode & 0o7777) == (1234, 4321, 0o600)
+    # Hidden files of others stay.
+    ours, theirs = (tmp_path / f".openmxu-{digit * 16}.part" for digit in "01")
+    for hidden in (ours, theirs):
+        hidden.touch()
+    os.chown(theirs, 1234, 1234)
+    write_text(path, "")
+    assert {*os.listdir(tmp_path)} == {"out.txt", theirs.name}
 
 
 def test_on_the_disk_before_the_name_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -170,16 +176,6 @@ with writing('out.txt') as file:
     assert contents(tmp_path) == {"out.txt": "new", "used.txt": "used"}
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
-def test_hidden_files_of_others_stay(tmp_path: Path) -> None:
-    ours, theirs = (tmp_path / f".openmxu-{digit * 16}.part" for digit in "01")
-    for path in (ours, theirs):
-        path.touch()
-    os.chown(theirs, 1234, 1234)
-    write_text(tmp_path / "out.txt", "")
-    assert {*os.listdir(tmp_path)} == {"out.txt", theirs.name}
-
-
 def _refusal(path: Path | str) -> str:
     """What is said before the work, when a place is reserved; without any work, it is the same."""
     with pytest.raises(OSError, match=re.escape(str(path))) as refused, reserve(path):
@@ -231,9 +227,8 @@ with reserve('out.txt'):
     print('the work')
 """
     done = python(program, tmp_path)
-    assert done.stdout == ""
+    assert (done.stdout, contents(tmp_path)) == ("", {})
     assert done.stderr.endswith("output out.txt cannot be written: File too large\n")
-    assert not list(tmp_path.iterdir())
 
 
 def test_places_are_held_and_let_go(tmp_path: Path) -> None:

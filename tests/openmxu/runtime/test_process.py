@@ -7,6 +7,7 @@ import time
 from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -26,48 +27,39 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
+def shell(program: str, **options: Any) -> Done:
+    return run(["sh", "-c", program], what="sh", limit=60, **options)
+
+
 def test_what_a_child_gets_and_gives(tmp_path: Path) -> None:
     lines: list[str] = []
-    done = run(
-        ["sh", "-c", "cat; pwd; echo $MINE >&2; exit 3"],
-        what="sh",
-        limit=60,
-        directory=tmp_path,
-        environment=os.environ | {"MINE": "yours"},
-        text="given\n",
-        lines=lines.append,
-    )
+    given: dict[str, Any] = {"directory": tmp_path, "environment": os.environ | {"MINE": "yours"}, "text": "given\n"}
+    done = shell("cat; pwd; echo $MINE >&2; exit 3", lines=lines.append, **given)
     assert (done.code, done.output, done.errors) == (3, f"given\n{tmp_path}\n", "yours\n")
     assert sorted(lines) == sorted(["given", str(tmp_path), "yours"])
     assert done.last(1) == ["yours"]
-    assert run(["sh", "-c", "kill -9 $$"], what="sh", limit=60).code == -9
-    log = tmp_path / "log"
-    assert run(["sh", "-c", "echo out; echo err >&2"], what="sh", limit=60, log=log).output == ""
-    assert log.read_text() == "out\nerr\n"
+    assert shell("kill -9 $$").code == -9
+    assert shell("echo out; echo err >&2", log=tmp_path / "log").output == ""
+    assert (tmp_path / "log").read_text() == "out\nerr\n"
 
 
 def test_lines_come_while_it_runs() -> None:
     """And the last one needs no end."""
     lines: dict[str, float] = {}
-    command = ["sh", "-c", "echo a; sleep 0.4; printf b"]
-    run(command, what="sh", limit=60, lines=lambda line: lines.update({line: time.monotonic()}))
+    shell("echo a; sleep 0.4; printf b", lines=lambda line: lines.update({line: time.monotonic()}))
     assert list(lines) == ["a", "b"]
     assert lines["b"] - lines["a"] > 0.2
 
 
-def test_a_limit_ends_the_whole_group(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_child_leaves_goes(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In its folder, and in the background: no reason to wait, though it holds the output open. A limit ends all."""
+    monkeypatch.setenv(MARKER, "background")
+    assert shell("touch $TMPDIR/left; sleep 1000 & ls $TMPDIR").output == "left\n"
+    assert leftovers("background", folder) == []
     monkeypatch.setenv(MARKER, "limit")
     with pytest.raises(TimeLimitError, match=r"^the test took longer than 0.2 s and was ended; does sh run by itself"):
         run(["sh", "-c", "sleep 1000 & sleep 1000; true"], what="the test", limit=0.2)
     assert leftovers("limit", folder) == []
-
-
-def test_what_a_child_leaves_goes(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In its folder, and in the background: no reason to wait, though it holds the output open."""
-    monkeypatch.setenv(MARKER, "background")
-    command = ["sh", "-c", "touch $TMPDIR/left; sleep 1000 & ls $TMPDIR"]
-    assert run(command, what="sh", limit=60).output == "left\n"
-    assert leftovers("background", folder) == []
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
@@ -145,8 +137,7 @@ def test_so_many_threads_at_a_time(jobs: int) -> None:
 
 def test_many_threads_at_once(folder: Path) -> None:
     with threads(8) as pool:
-        codes = list(pool.map(lambda code: run(["sh", "-c", f"exit {code}"], what="sh", limit=60).code, range(40)))
-    assert codes == list(range(40))
+        assert list(pool.map(lambda code: shell(f"exit {code}").code, range(40))) == list(range(40))
     assert list(folder.iterdir()) == []
 
 

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -38,6 +39,7 @@ def test_sources_that_stay(package: Path) -> None:
     assert sources.digest()
     assert sources.still()
     assert Sources("twosources").digest() == sources.digest()
+    assert Sources("no_such_package_at_all").digest() is None
     for name in ("twosources.number", "twosources"):
         del sys.modules[name]
 
@@ -96,10 +98,6 @@ print(it.NUMBER, sources.digest() is not None, sources.still())
     assert python(program, **variables).stdout == "1 True False\n"
 
 
-def test_no_files() -> None:
-    assert Sources("no_such_package_at_all").digest() is None
-
-
 @pytest.fixture
 def copy(tmp_path: Path) -> Path:
     for folder in ("hw", "sim"):
@@ -123,17 +121,12 @@ print("equal" if found.tobytes() == right.tobytes() else "different")
 """
     path = os.pathsep.join([str(copy / "hw"), str(copy / "sim")])
     environment = os.environ | {"PYTHONPATH": path, "XDG_CACHE_HOME": str(copy / "cache")}
-    pipe = subprocess.PIPE
-    command = [sys.executable, "-c", program]
-    with subprocess.Popen(command, env=environment, text=True, stdin=pipe, stdout=pipe) as process:
-        assert process.stdin is not None
-        assert process.stdout is not None
+    pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    with subprocess.Popen([sys.executable, "-c", program], env=environment, **pipes) as process:
         assert process.stdout.readline() == "imported\n"
         if edit:
             replace(copy / ROUND, *edit)
-        process.stdin.write("\n")
-        process.stdin.close()
-        return process.stdout.read().strip()
+        return process.communicate("\n")[0].strip()
 
 
 def replace(path: Path, old: str, new: str) -> None:

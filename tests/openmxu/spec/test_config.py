@@ -16,6 +16,9 @@ from openmxu.unit.pe import ProcessingElement
 
 _ROWS, _STAGES = "rows must be an integer from 1 to 65536, not", "stages must be an integer from 1 to 7, not"
 _SIZE = "rows times columns must be at most 16777216"
+_SOURCE = "source must be fp32 with weights in another format"
+_SPLITTER = "splitter must be False unless fp32 is converted into"
+_HYBRID = {"operand": FP8_E5M2, "weight": FP8_E4M3}
 
 
 @pytest.mark.parametrize(
@@ -36,20 +39,10 @@ _SIZE = "rows times columns must be at most 16777216"
         (MxuConfig, {"operand": "bf16"}, TypeError, "operand must be a FloatFormat, not 'bf16'"),
         (MxuConfig, {"source": FP16}, ValueError, "source must be fp32 or the operand format bf16, not fp16"),
         (MxuConfig, {"weight": "bf16"}, TypeError, "weight must be a FloatFormat, not 'bf16'"),
-        (
-            MxuConfig,
-            {"operand": FP8_E5M2, "weight": FP8_E4M3, "source": FP8_E5M2},
-            ValueError,
-            "source must be fp32 with weights in another format, fp8_e4m3, not fp8_e5m2",
-        ),
-        (MxuConfig, {"source": BF16, "weight": FP32}, ValueError, "source must be fp32 with .*, fp32, not bf16"),
+        (MxuConfig, _HYBRID | {"source": FP8_E5M2}, ValueError, f"{_SOURCE}, fp8_e4m3, not fp8_e5m2"),
+        (MxuConfig, {"source": BF16, "weight": FP32}, ValueError, f"{_SOURCE}, fp32, not bf16"),
         (MxuConfig, {"weight": FP16, "result": FP16}, ValueError, "result must be fp32 or the operand format bf16"),
-        (
-            MxuConfig,
-            {"weight": FP16, "splitter": True},
-            ValueError,
-            "splitter must be False unless fp32 is converted into bf16, not fp32 into bf16_x_fp16",
-        ),
+        (MxuConfig, {"weight": FP16, "splitter": True}, ValueError, f"{_SPLITTER} bf16, not fp32 into bf16_x_fp16"),
         (ProcessingElement, {"stages": 9}, ValueError, f"{_STAGES} 9"),
         (ProcessingElement, {"subnormals": ""}, ValueError, "subnormals must be 'flush' or 'ieee', not ''"),
     ],
@@ -60,7 +53,7 @@ def test_messages(make: Callable[..., Any], parameters: dict[str, Any], error: t
 
 
 def test_two_formats() -> None:
-    one, two = MxuConfig(2, 3, operand=FP8_E5M2), MxuConfig(2, 3, operand=FP8_E5M2, weight=FP8_E4M3)
+    one, two = MxuConfig(2, 3, operand=FP8_E5M2), MxuConfig(2, 3, **_HYBRID)
     assert (one.weight_format, two.weight_format) == (FP8_E5M2, FP8_E4M3)
     assert (one.cell_name, two.cell_name) == ("fp8_e5m2_flush_s1", "fp8_e5m2_x_fp8_e4m3_flush_s1")
     assert (MxuConfig().has_passes, MxuConfig(weight=FP16).has_passes) == (True, False)
@@ -75,16 +68,13 @@ def test_text_and_plain_data() -> None:
     assert repr(one).endswith(", status=False, terms=1)")
     weight = "FloatFormat(name='fp8_e4m3', exponent_width=4, fraction_width=3, has_infinity=False)"
     assert repr(two) == f"{repr(one)[:-1]}, weight={weight})"
-    for config in (one, two):
-        plain = json.loads(json.dumps(asdict(config)))
-        assert MxuConfig.of_dict(plain) == config
+    assert [MxuConfig.of_dict(json.loads(json.dumps(asdict(config)))) for config in (one, two)] == [one, two]
     old = asdict(one)
     del old["weight"]
     assert MxuConfig.of_dict(old) == one
 
 
-def test_all_stages_are_spent() -> None:
-    for stages in range(1, 8):
-        at_product, at_sum = split_stages(stages)
-        assert at_product + at_sum == stages
-        assert at_sum >= 1
+@pytest.mark.parametrize("stages", range(1, 8))
+def test_all_stages_are_spent(stages: int) -> None:
+    at_product, at_sum = split_stages(stages)
+    assert (at_product + at_sum, at_sum >= 1) == (stages, True)

@@ -48,10 +48,9 @@ def test_tall_tiles_follow_without_a_bubble() -> None:
     """From ``shortest_tile`` on, one more K tile costs its beats and nothing else."""
     for stages in range(1, 8):
         config = MxuConfig(rows=5, columns=3, stages=stages, depth=64)
-        m = config.shortest_tile
-        assert cycles(config, m, 15, 3) - cycles(config, m, 10, 3) == m
-        if m > 1:
-            assert cycles(config, m - 1, 15, 3) - cycles(config, m - 1, 10, 3) > m - 1
+        more = [cycles(config, m, 15, 3) - cycles(config, m, 10, 3) for m in range(1, config.shortest_tile + 1)]
+        assert more[-1] == config.shortest_tile
+        assert all(each > m for m, each in enumerate(more[:-1], start=1)), stages
 
 
 def test_passes() -> None:
@@ -85,12 +84,8 @@ def test_the_closed_formula_is_what_tile_by_tile_comes_to() -> None:
     generator = np.random.default_rng(1)
     closed = 0
     for _ in range(200):
-        config = MxuConfig(
-            rows=int(generator.integers(1, 20)),
-            columns=int(generator.integers(1, 20)),
-            stages=int(generator.integers(1, 8)),
-            depth=1 << int(generator.integers(3, 9)),
-        )
+        rows, columns, stages = (int(generator.integers(1, most)) for most in (20, 20, 8))
+        config = MxuConfig(rows, columns, stages, depth=1 << int(generator.integers(3, 9)))
         m, k, n = (int(size) for size in generator.integers(1, 70, 3))
         precision = list(PASSES)[generator.integers(len(PASSES))]
         closed += m * -(-n // config.columns) <= config.depth or config.depth >= config.latency
@@ -99,17 +94,16 @@ def test_the_closed_formula_is_what_tile_by_tile_comes_to() -> None:
 
 
 @pytest.mark.parametrize(
-    ("config", "sizes"),
+    ("config", "m", "k", "n"),
     [
         # A result leaves a cycle after its place is wanted; weights wait for the rows of the tile before.
-        (MxuConfig(rows=1, columns=1, stages=7, depth=16), (15, 1, 3)),
-        (MxuConfig(rows=5, columns=2, stages=6, depth=2), (3, 11, 5)),
+        (MxuConfig(rows=1, columns=1, stages=7, depth=16), 15, 1, 3),
+        (MxuConfig(rows=5, columns=2, stages=6, depth=2), 3, 11, 5),
     ],
     ids=["late by one", "late by many"],
 )
-def test_banks_that_tiles_wait_for(config: MxuConfig, sizes: tuple[int, int, int]) -> None:
+def test_banks_that_tiles_wait_for(config: MxuConfig, m: int, k: int, n: int) -> None:
     """Places are rarer than results that are underway; the unit's own clock says how long that takes."""
-    m, k, n = sizes
     unit = simulate(np.ones((m, k), np.float32), np.ones((k, n), np.float32), unit=config, engine="pysim")
     assert cycles(config, m, k, n) == unit.statistics.cycles
 
@@ -117,12 +111,8 @@ def test_banks_that_tiles_wait_for(config: MxuConfig, sizes: tuple[int, int, int
 @pytest.mark.parametrize(
     ("n", "units", "expected"),
     [
-        (10, 1, [range(10)]),
-        (10, 2, [range(6), range(6, 10)]),
-        (7, 3, [range(4), range(4, 6), range(6, 7)]),
-        (3, 5, [range(2), range(2, 3)]),
-        (0, 2, []),
-        (8, 2, [range(4), range(4, 8)]),
+        *((10, 1, [range(10)]), (10, 2, [range(6), range(6, 10)]), (7, 3, [range(4), range(4, 6), range(6, 7)])),
+        *((3, 5, [range(2), range(2, 3)]), (0, 2, []), (8, 2, [range(4), range(4, 8)])),
     ],
 )
 def test_shares(n: int, units: int, expected: list[range]) -> None:

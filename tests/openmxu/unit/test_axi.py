@@ -1,4 +1,4 @@
-"""The unit on a bus, driven by AXI ends that are not ours; and what its registers say of its formats."""
+"""What the registers of a unit on a bus say of its formats."""
 
 import re
 from dataclasses import replace
@@ -13,18 +13,6 @@ from openmxu.spec.formats import BF16, FORMATS, FP8_E4M3, FP32, FloatFormat
 from openmxu.unit.axi import Register, Registers, axi_config, read_format
 
 from ...clocked import clocked
-from ...conftest import Bench
-
-
-def test_bench(bench: Bench) -> None:
-    bench("mxu_2x2_axi")
-
-
-@pytest.mark.slow
-def test_all_options(bench: Bench) -> None:
-    """In Icarus; Verilator runs the plain one above."""
-    options = {"rows": 2, "columns": 1, "depth": 8, "splitter": True, "result": "bf16"}
-    bench("mxu_2x2_axi", options, count=500, simulator="icarus", timeout=240)
 
 
 def _read(config: MxuConfig, *registers: Register) -> list[int]:
@@ -45,7 +33,7 @@ def _read(config: MxuConfig, *registers: Register) -> list[int]:
 
 
 def test_rows_and_columns_are_told_apart() -> None:
-    """The unit on the bench above has as many of one as of the other."""
+    """Units on benches have as many of one as of the other."""
     assert _read(MxuConfig(rows=3, columns=5), Register.SIZE) == [0x0005_0003]
 
 
@@ -72,12 +60,9 @@ def test_the_format_of_weights_is_told() -> None:
 
 
 def test_formats_are_those_of_the_page() -> None:
+    """A unit that is older than these fields says none."""
     page = (Path(__file__).parents[3] / "docs/reference/axi.md").read_text()
     table = dict(re.findall(r"^\| `(\w+)` \| (0x\w{4}) \|$", page, re.MULTILINE))
     assert {name: read_format(int(word, 16)) for name, word in table.items()} == FORMATS
-
-
-def test_no_format() -> None:
-    """As in a unit that is older than these fields."""
     with pytest.raises(ValueError, match="exponent_width must be an integer from 2 to 8, not 0"):
         read_format(0x20200001)

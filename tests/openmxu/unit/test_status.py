@@ -1,4 +1,4 @@
-"""Counters and the error code: by their definitions, alone; and beside a unit at work."""
+"""Counters and the error code: by their definitions, alone."""
 
 from typing import Any
 
@@ -9,7 +9,6 @@ from openmxu.spec.config import MxuConfig
 from openmxu.unit.status import COUNTERS, Error, Status
 
 from ...clocked import clocked
-from ...conftest import Bench, slow, thorough
 
 _STREAMS = ("weights", "activations", "results")
 _EVENTS = ("go", "waits_input", "waits_output", "clear")
@@ -81,11 +80,3 @@ _SHORT = _beat("weights", weights_last=1)
 )
 def test_the_error_that_is_shown(cycles: list[dict[str, int]], error: Error) -> None:
     assert _watch(*cycles)[-1][-1] == error
-
-
-@pytest.mark.parametrize(
-    ("options", "count", "simulator"),
-    [slow({}, 2000, "verilator"), thorough({"depth": 16}, 50, "icarus")],  # a short bank is the sooner full
-)
-def test_bench(bench: Bench, options: dict[str, Any], count: int, simulator: str) -> None:
-    bench("mxu_2x2_status", options, count=count, simulator=simulator)

@@ -91,8 +91,8 @@ def test_a_tool_that_does_not_run(place: Path, tmp_path: Path) -> None:
     assert not place.exists()
 
 
-@pytest.fixture
-def fake_tool(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def test_run(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It tells of the first call, and shows the last messages of a failure."""
     (folder / "fake_tool.py").write_text(
         "import pathlib\n\ndef run(arguments):\n    pathlib.Path('made').touch()\n"
         "    print(*[f'line {n}' for n in range(20)], sep='\\n')\n    return int(arguments[0])\n"
@@ -100,28 +100,18 @@ def fake_tool(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(yowasp, "prepare", lambda tool, tell: tell("compiled"))
     work = folder / "work"
     work.mkdir()
-    return work
-
-
-def test_run_tells_of_the_first_call(fake_tool: Path) -> None:
     told: list[str] = []
-    yowasp.run("fake", ["0"], fake_tool, told.append)
+    yowasp.run("fake", ["0"], work, told.append)
     assert told == ["compiled"]
-    assert "made" in os.listdir(fake_tool)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "last"),
-    [
+    assert "made" in os.listdir(work)
+    (work / "it.rpt").write_text("all is well\nERROR: Assert `a == b' failed in rtlil.cc:1.\n")
+    for arguments, last in (
         (["3"], [f"line {n}" for n in range(20 - yowasp.LOG_LINES, 20)]),
         (["3", "-l", "it.rpt"], ["ERROR: Assert `a == b' failed in rtlil.cc:1."]),  # as Yosys does, told to be quiet
-    ],
-)
-def test_run_shows_the_last_messages_of_a_failure(arguments: list[str], last: list[str], fake_tool: Path) -> None:
-    (fake_tool / "it.rpt").write_text("all is well\nERROR: Assert `a == b' failed in rtlil.cc:1.\n")
-    with pytest.raises(RuntimeError) as caught:
-        yowasp.run("fake", arguments, fake_tool, lambda line: None)
-    assert str(caught.value).splitlines() == ["fake failed with exit code 3:", *last]
+    ):
+        with pytest.raises(RuntimeError) as caught:
+            yowasp.run("fake", arguments, work, lambda line: None)
+        assert str(caught.value).splitlines() == ["fake failed with exit code 3:", *last]
 
 
 def test_a_tool_that_is_python(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -50,7 +50,6 @@ def test_units(rows: int, columns: int, fmt: str, element: float, converters: in
     config = MxuConfig(rows=rows, columns=columns, operand=FORMATS[fmt])
     [parts] = parts_of(ENERGIES).values()
     unit = unit_energy("lib", "area", config, parts)
-    assert unit is not None
     skew, control = register_bits(config)  # the first a cycle for each row, the second a word for each cycle's delay
     assert skew == (sum(range(columns)) + sum(range(1, rows + 1))) * FORMATS[fmt].width
     assert control % (1 + config.array_latency) == 0

@@ -2,11 +2,11 @@
 
 from dataclasses import replace
 
-from openmxu.area import Point, Report, Result
+from openmxu.area import Report, Result
 from openmxu.area.chapters.standing import standing_section
 from openmxu.area.subject.block_elements import block_point, other_points
 from openmxu.area.subject.points import PROCESSING_ELEMENT, point
-from openmxu.area.target.targets import Area, choose_targets
+from openmxu.area.target.targets import Area
 from openmxu.export.verilog import to_rtlil
 from openmxu.spec.formats import BF16
 from openmxu.unit.pe import BlockElement
@@ -14,23 +14,14 @@ from openmxu.unit.pe import BlockElement
 from ..conftest import GENERIC
 
 
-def _result(design: Point, area: float, library: str) -> Result:
-    return Result(design, replace(GENERIC, name=library), Area(area, area, 0.0, cell_area=area), "", "", "")
-
-
 def test_ratios() -> None:
     """Relative to as many terms of bf16, over two libraries; what was not measured is empty."""
+    designs = [point(PROCESSING_ELEMENT, BF16), block_point("int8", 1)]
+    designs += [point(PROCESSING_ELEMENT, BF16, terms=4), block_point("nvfp4", 4)]
     results = [
-        _result(design, area, library)
+        Result(design, replace(GENERIC, name=library), Area(area, area, 0.0, cell_area=area), "", "", "")
         for library, areas in (("one", (1000.0, 400.0, 3000.0, 1500.0)), ("two", (2000.0, 900.0, 4000.0, 2400.0)))
-        for design, area in zip(
-            (
-                *(point(PROCESSING_ELEMENT, BF16), block_point("int8", 1)),
-                *(point(PROCESSING_ELEMENT, BF16, terms=4), block_point("nvfp4", 4)),
-            ),
-            areas,
-            strict=True,
-        )
+        for design, area in zip(designs, areas, strict=True)
     ]
     lines = standing_section(Report("", results))[1].splitlines()
     rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines]
@@ -47,14 +38,8 @@ def test_points_are_their_elements() -> None:
     designs = {design.name: design for design in other_points()}
     assert len(designs) == 26
     for numbers, bits, terms in (("nvfp4", 4, 8), ("int8", 8, 1)):
-        words = f"{terms} term{'s' * (terms > 1)}"
-        design = designs[f"element of blocks {bits} x {bits}, {numbers}, {words}"]
+        design = designs[f"element of blocks {bits} x {bits}, {numbers}, {terms} term{'s' * (terms > 1)}"]
         assert design.rtlil() == to_rtlil(BlockElement(numbers, terms=terms), name=design.top)
-        [area] = choose_targets(["generic"], [], ["area"])
-        assert design.is_for(area.recipe)
-        assert not design.is_for("speed")
-
-
-def test_mxfp8_is_of_several_terms() -> None:
-    names = [design.name for design in other_points() if design.options.get("numbers") == "mxfp8_e4m3"]
+        assert (design.is_for(GENERIC.recipe), design.is_for("speed")) == (True, False)
+    names = [name for name, design in designs.items() if design.options.get("numbers") == "mxfp8_e4m3"]
     assert names == [f"element of blocks 4 x 4, mxfp8_e4m3, {terms} terms" for terms in (4, 8)]

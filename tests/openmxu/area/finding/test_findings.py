@@ -53,11 +53,9 @@ def multipliers(target: Target = GENERIC, **areas: float | None) -> list[Result]
 
 def test_a_curve_in_a_table() -> None:
     text = to_markdown(report(products({p: 3.0 + 5 * p + 7 * p**2 for p in (3, 8, 11, 24)})))
-    [headings], [cells] = (
-        re.findall(rf"^\| {start} \| (.*) \|$", text, re.MULTILINE)
-        for start in (r"target \| part \| widths p", r"generic \| significand product \| 4, 3 to 24")
-    )
-    said = dict(zip(headings.split(" | "), cells.split(" | "), strict=True))
+    starts = "| target | part | widths p | ", "| generic | significand product | 4, 3 to 24 | "
+    headings, cells = (text.partition(start)[2].partition(" |\n")[0].split(" | ") for start in starts)
+    said = dict(zip(headings, cells, strict=True))
     assert [round(float(said[name].partition(" (")[0])) for name in "abc"] == [3, 5, 7]
     assert (said["R²"], said["largest deviation"]) == ("1.0000", "0%")
 
@@ -74,7 +72,7 @@ def test_intervals() -> None:
     areas = {p: 20 + 3.0 * p * p + (-1) ** p * 5 for p in range(3, 12)}
     fit = fit_curve(GENERIC, PRODUCT, areas)
     assert fit is not None
-    widths, y = np.array(list(areas)), np.array(list(areas.values()))
+    widths, y = map(np.array, zip(*areas.items(), strict=True))
     found, covariance = scipy.optimize.curve_fit(lambda p, a, b, c: a + b * p + c * p * p, widths, y)
     margins = scipy.stats.t.ppf(0.975, len(y) - 3) * np.sqrt(np.diag(covariance))
     intervals = np.array([(each.value, each.low, each.high) for each in (fit.a, fit.b, fit.c)]).T
@@ -87,9 +85,8 @@ def test_intervals() -> None:
     margin = scipy.stats.t.ppf(0.975, len(y) - 2) * line.stderr
     assert fit.exponent.value == pytest.approx(line.slope)
     assert fit.exponent.high - fit.exponent.low == pytest.approx(2 * margin)
-    assert str(Interval(1.23456, 1.1, 1.4)) == "1.23 (1.10 to 1.40)"
-    assert str(Interval(123.456, 100, 150)) == "123 (100 to 150)"
-    assert str(Interval(2, 2 - 1e-15, 2 + 1e-15)) == "2.0000 (2.0000 to 2.0000)"
+    shown = [str(Interval(*each)) for each in ((1.23456, 1.1, 1.4), (123.456, 100, 150), (2, 2 - 1e-15, 2 + 1e-15))]
+    assert shown == ["1.23 (1.10 to 1.40)", "123 (100 to 150)", "2.0000 (2.0000 to 2.0000)"]
 
 
 def test_widths_of_fits() -> None:
@@ -98,12 +95,11 @@ def test_widths_of_fits() -> None:
     others = multipliers(fp16=9999, fp8_e4m3=9999, tf32=None)
     (fit,) = report(swept({p: 2.0 * p * p for p in (4, 6, 8, 24)}) + others).fits
     assert fit.widths == (4, 6, 8, 24)
-    assert (fit.r_squared, fit.worst) == pytest.approx((1, 0), abs=1e-9)
-    assert (fit.a.value, fit.b.value, fit.c.value) == pytest.approx((0, 0, 2), abs=1e-9)
+    found = fit.r_squared, fit.worst, fit.a.value, fit.b.value, fit.c.value
+    assert found == pytest.approx((1, 0, 0, 0, 2), abs=1e-9)
     assert (fit.exponent.value, fit.exponent.low, fit.exponent.high) == pytest.approx((2, 2, 2))
-    areas = {width: float(width**2) for width in range(2, 25)}
-    few = {width: areas[width] for width in (3, 4, 8, 11, 24)}
-    first, second = report([*products(areas), *products(few, ECP5)]).fits
+    all_widths, few = ({p: float(p**2) for p in widths} for widths in (range(2, 25), (3, 4, 8, 11, 24)))
+    first, second = report([*products(all_widths), *products(few, ECP5)]).fits
     assert first.widths == second.widths == tuple(few)
 
 
@@ -172,24 +168,22 @@ def test_the_demo_says_what_a_default_report_says() -> None:
     results: list[Result] = []
     for name, bf16, fp32 in (("generic", 630, 4628), ("ecp5", 254, 1778), ("ice40", 234, 1684)):
         results += multipliers(replace(GENERIC, name=name), bf16=bf16, fp32=fp32)
-    demo, default = (conclusion(report(each)) for each in (results[:2], results))
-    assert demo[0] == "Against fp32, bf16 saves within 10 % of the claimed area in multiplier (7.35)."
-    assert default[0] == "Against fp32, bf16 saves within 10 % of the claimed area in multiplier (7.20)."
-    assert demo[1:] == default[1:]
-    assert demo[1] == (
-        "In brackets: area relative to bf16, the median over targets; the claims are 2 for fp16 and 8 for fp32. "
-        "'At least': the claim or more; 'within 10 % of': up to 10 % below it; 'less than': lower still."
-    )
+    for some, ratio in ((results[:2], "7.35"), (results, "7.20")):
+        assert conclusion(report(some))[:2] == [
+            f"Against fp32, bf16 saves within 10 % of the claimed area in multiplier ({ratio}).",
+            "In brackets: area relative to bf16, the median over targets; the claims are 2 for fp16 and 8 for fp32. "
+            "'At least': the claim or more; 'within 10 % of': up to 10 % below it; 'less than': lower still.",
+        ]
+    assert conclusion(report(results[:2]))[2:] == conclusion(report(results))[2:]
 
 
 def test_nothing_to_say() -> None:
     """No heading without content, no table without figures, no plot without points."""
     assert "1 of 2 runs failed" in to_markdown(report(multipliers(bf16=None, fp16=100)))
-    text = to_markdown(report(multipliers(fp16=100)))
-    headings = re.findall("^## (.*)$", text, re.MULTILINE)
+    found = report(multipliers(fp16=100))
+    headings = re.findall("^## (.*)$", text := to_markdown(found), re.MULTILINE)
     assert headings == ["Areas", "Depth and delay", "What was measured", "How to repeat a figure"]
-    assert "svg" not in text
-    assert to_images(report(multipliers(fp16=100))) == {}
+    assert ("svg" in text, to_images(found)) == (False, {})
 
 
 def test_verdicts_on_several_targets() -> None:
@@ -210,9 +204,8 @@ def test_verdicts_on_several_targets() -> None:
 def test_nothing_is_divided_by_a_design_in_dsp_blocks() -> None:
     areas = products(dict.fromkeys((4, 8, 11, 24), 0), DSP) + multipliers(DSP, bf16=0, tf32=0, fp16=0, fp32=0)
     found = report(areas)
-    assert (found.fits, found.ratios, found.costs, conclusion(found)) == ([], [], [], [])
+    assert (found.fits, found.ratios, found.costs, conclusion(found), to_images(found)) == ([], [], [], [], {})
     assert "multiplier fp32" in to_markdown(found)
-    assert to_images(found) == {}
     assert not {"NaN", "Infinity"} & set(re.findall(r"\w+", to_json(found)))
 
 
@@ -276,9 +269,7 @@ def test_one_page() -> None:
     assert all(each.figure in page for each in found.results)
     assert html.escape(COMPLAINT, quote=False) in page
     assert page == to_html(found, to_images(found))
-
-
-def test_a_row_of_the_page_has_what_its_heading_says() -> None:
+    # A row has what its heading says.
     area = Area(1234.5, 1000.0, 234.5, 7, cell_area=1234.5)
     one = replace(result(MULTIPLIER, "bf16", area, delay=2.5), depth=31)
     table = to_html(report([one]), to_images(report([one]))).partition('<table id="figures">')[2]
@@ -291,9 +282,7 @@ def test_a_row_of_the_page_has_what_its_heading_says() -> None:
 
 def test_failures_are_shown_everywhere() -> None:
     found = report(multipliers(bf16=100, fp16=None))
-    for text in (printed(found), to_markdown(found)):
-        assert "failed" in text
-        assert COMPLAINT in text
+    assert all("failed" in text and COMPLAINT in text for text in (printed(found), to_markdown(found)))
     rows = [(row["format"], row["status"], row["area"]) for row in csv.DictReader(to_csv(found).splitlines())]
     assert rows == [("bf16", "measured", "100"), ("fp16", "failed", "")]
     assert [entry["area"] for entry in json.loads(to_json(found))["results"]] == [100, None]
@@ -311,8 +300,8 @@ def test_failures_are_shown_everywhere() -> None:
 )
 def test_no_plot_has_empty_axes(results: list[Result], titles: list[str]) -> None:
     images = to_images(report(results))
-    assert set(images) == ({"area.png", "area.svg"} if titles else set())
     assert images == to_images(report(results))
+    assert set(images) == ({"area.png", "area.svg"} if titles else set())
     if titles:
         assert images["area.png"].startswith(b"\x89PNG")
         assert re.findall("<!-- ((?:Area on|Ratios) .*) -->", images["area.svg"].decode()) == titles

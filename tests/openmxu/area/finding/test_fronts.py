@@ -13,7 +13,7 @@ from openmxu.area.finding.fronts import area_fronts, energy_fronts, same_clocks
 from openmxu.area.pages.markdown import to_summary
 from openmxu.area.pages.plot import to_images
 from openmxu.area.run.energy import Energy
-from openmxu.area.subject.points import PROCESSING_ELEMENT, Tie, full_points
+from openmxu.area.subject.points import PROCESSING_ELEMENT, Tie
 from openmxu.area.target.liberty import generic_library
 
 from ..conftest import GENERIC, result
@@ -46,19 +46,15 @@ def test_fronts() -> None:
     assert fp16.cost(4.4) is None
 
 
-@pytest.mark.parametrize(
-    "other",
-    [
-        element("bf16", 1, None, 10.0),
-        element("bf16", 1, 1.0, None),
+def test_what_is_no_element_of_a_front() -> None:
+    one = element("bf16", 1, 1.0, 10.0)
+    others = [
+        *(element("bf16", 1, *figures) for figures in ((None, 10.0), (1.0, None))),
         element("bf16", 1, 1.0, 10.0, subnormals="ieee"),
-        replace(element("bf16", 1, 1.0, 10.0), point=replace(BF16[0].point, ties=(Tie("a.b"),))),
-        replace(element("bf16", 1, 1.0, 10.0), point=replace(BF16[0].point, part="adder")),
-    ],
-)
-def test_what_is_no_element_of_a_front(other: Result) -> None:
-    assert area_fronts([*BF16, other]) == area_fronts(BF16)
-    assert area_fronts([other]) == []
+        *(replace(one, point=replace(one.point, **change)) for change in ({"ties": (Tie("a.b"),)}, {"part": "adder"})),
+    ]
+    for other in others:
+        assert (area_fronts([*BF16, other]), area_fronts([other])) == (area_fronts(BF16), []), other
 
 
 def test_at_the_same_clock() -> None:
@@ -68,9 +64,9 @@ def test_at_the_same_clock() -> None:
     at = np.exp(np.interp(np.log([4.5, 9, 18]), np.log([2, 8, 16]), np.log([800, 190, 100])))
     assert [clock.costs["bf16"] for clock in clocks] == pytest.approx(at)
     assert [clock.costs["fp16"] for clock in clocks] == pytest.approx([600, 300, 150])
-    assert same_clocks(area_fronts(BF16)) == []
     elsewhere = [replace(each, target=replace(each.target, name="other")) for each in FP16]
-    assert same_clocks(area_fronts([*BF16, *elsewhere])) == []
+    for alone in (BF16, [*BF16, *elsewhere]):
+        assert same_clocks(area_fronts(alone)) == []
 
 
 def test_page_and_plot() -> None:
@@ -116,17 +112,3 @@ def test_the_plot_is_of_a_sound_library() -> None:
     images = to_images(Report("Yosys 1", [*there, *BF16, *FP16]))
     assert "<!-- Processing elements on lib -->" in images["clock.svg"].decode()
     assert "clock.svg" not in to_images(Report("Yosys 1", [*there, *BF16]))
-
-
-def test_full_reports_have_the_elements() -> None:
-    """Of the formats of the claims, with each number of stages, for area and for speed."""
-    full = full_points()
-    elements = [
-        each for each in full if each.part == PROCESSING_ELEMENT and each.is_for("area") and each.is_for("speed")
-    ]
-    found = {(str(each.format), each.options["stages"]) for each in elements if each.options["subnormals"] == "flush"}
-    assert {(name, stages) for name in ("bf16", "fp16", "fp32") for stages in range(1, 8)} <= found
-    timed = [point for point in full if point.scope == "timed"]
-    assert timed
-    recipes = {"area": True, "sized": True, "speed": True, "fpga": False, "cmos": False, "default": False}
-    assert all({recipe: point.is_for(recipe) for recipe in recipes} == recipes for point in timed)

@@ -14,10 +14,9 @@ from openmxu.area.pages.export import to_json
 from openmxu.area.pages.markdown import to_markdown
 from openmxu.area.pages.plot import to_images
 from openmxu.area.run.energy import Energy
-from openmxu.area.subject import points
-from openmxu.area.subject.points import MULTIPLIER, PROCESSING_ELEMENT, PRODUCT, point
+from openmxu.area.subject.points import MULTIPLIER, PROCESSING_ELEMENT, point
 from openmxu.area.target.liberty import generic_library
-from openmxu.spec.formats import BF16, FP16, FP32
+from openmxu.spec.formats import BF16
 
 from ...conftest import Command
 from ..conftest import ECP5, GENERIC, report_module, result
@@ -37,19 +36,6 @@ def report(*rows: Any) -> Report:
     return Report("Yosys 1", first, reordered=others, made_by="1.2.3, commit abc")
 
 
-def test_what_is_measured_in_other_orders() -> None:
-    """Parts and formats of the claims, in their ordinary form; a format is what its widths are."""
-    found = {(each.part, str(each.format or each.width)) for each in points.full_points() if points.is_headline(each)}
-    assert found == {
-        *((PRODUCT, width) for width in ("8", "11", "24")),
-        *((part, name) for part in (MULTIPLIER, PROCESSING_ELEMENT) for name in ("bf16", "fp16", "fp32")),
-    }
-    others = [point(MULTIPLIER, BF16, subnormals="ieee"), point(MULTIPLIER, replace(FP32, fraction_width=22))]
-    assert not any(map(points.is_headline, [*others, point(points.ADDER, FP16)]))
-    [first, second] = points.reordered([point(MULTIPLIER, BF16)], 2)
-    assert (first.order, second.order, first.top, first.name) == (1, 2, second.top, "multiplier bf16, order 1")
-
-
 def test_deviations_by_hand() -> None:
     """Of areas 100, 102 and 98 the standard deviation is 2; ratios have that of both formats."""
     found = report(("bf16", (100.0, 102.0, 98.0)), ("fp32", (700.0, 714.0, 686.0)), ("tf32", (150.0,)))
@@ -66,9 +52,7 @@ def test_deviations_by_hand() -> None:
     assert (first["name"], first["orders"], first["area_deviation"]) == ("multiplier bf16", 3, pytest.approx(0.02))
     assert written["ratios"][0]["deviations"]["bf16"] == pytest.approx(0.02)
     assert written["openmxu"] == "1.2.3, commit abc"
-
-
-def test_nothing_is_said_of_what_was_measured_once() -> None:
+    # Nothing is said of what was measured once.
     found = report(("bf16", (100.0,)), ("fp32", (700.0, 714.0)))
     assert found.ratios[0].deviations == {}
     assert "| generic | multiplier | 1 (100 GE) | - | 7.00 |" in to_markdown(found)

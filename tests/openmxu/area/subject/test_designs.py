@@ -36,8 +36,6 @@ def test_derived_is_what_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
         entries.append(measure_catalog(designs, [GENERIC], Workers(execute, 2, 600), lambda line: None))
     for one, other in zip(*entries, strict=True):
         name, domain, measured, derived = one.design.name, one.design.domain, one.area, other.area
-        assert measured is not None
-        assert derived is not None
         assert len(one.terms) == 1 < len(other.terms)
         deviation = derived.area / measured.area - 1
         assert abs(deviation) <= DEVIATION, f"{name}: {deviation:+.2%}"
@@ -94,8 +92,6 @@ def test_measured_and_derived_are_said_to_be(tool: str) -> None:
     small, large = measure_catalog([PRODUCT, LARGE], [GENERIC], Workers(execute, 2, 100), lines.append)
     assert (small.status, large.status, len(lines)) == ("measured", "derived", 2)
     element, area = large.terms[0].result.area, large.area
-    assert element is not None
-    assert area is not None
     assert (area.area, area.flip_flops) == (72 * element.area, 72 * element.flip_flops)
     assert area.cells["DFF"] == area.flip_flops
     found = Report(tool, [small.terms[0].result], [small, large])
@@ -109,9 +105,7 @@ def test_failures_are_said_to_be() -> None:
     found = Report("Yosys 1", [result("significand product", 2, 1.0)], catalog)
     check_everywhere(found, "failed", "failed", "failed")
     assert found.failed == [failed]
-    text = to_markdown(found)
-    assert "1 of 2 runs failed" in text
-    assert COMPLAINT in text
+    assert all(words in to_markdown(found) for words in ("1 of 2 runs failed", COMPLAINT))
 
 
 @pytest.mark.parametrize(
@@ -124,9 +118,9 @@ def test_failures_are_said_to_be() -> None:
 def test_which_reports_have_the_catalog(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, extent: str, target: str, designs: list[str]
 ) -> None:
-    fakes = dict.fromkeys(("default_points", "full_points", "quick_points"), lambda: [whole(PRODUCT)])
-    none = dict.fromkeys(("ablation_points", "other_points"), list)
-    for name, value in {**fakes, **none, "CATALOG": {"small": PRODUCT}}.items():
+    for name in ("default_points", "full_points", "quick_points"):
+        monkeypatch.setattr(report_module, name, lambda: [whole(PRODUCT)])
+    for name, value in (("ablation_points", list), ("other_points", list), ("CATALOG", {"small": PRODUCT})):
         monkeypatch.setattr(report_module, name, value)
     found = report(tmp_path, extent=extent, recipes=["area"], targets=[target])
     assert list(found.by_design) == designs

@@ -22,6 +22,8 @@ _FILES = {
 }
 """Of each project where its files are, and the files."""
 
+_FOLDERS = "the arguments must be a new folder, then NAME=FOLDER"
+
 
 @pytest.fixture
 def gather() -> ModuleType:
@@ -82,9 +84,7 @@ def test_the_commit_is_the_version(gather: ModuleType, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        ([], "the arguments must be a new folder, then NAME=FOLDER with hardfloat, "),
-        (["theirs"], "the arguments must be a new folder, then NAME=FOLDER"),
-        (["theirs", "theirs=."], "the arguments must be a new folder, then NAME=FOLDER"),
+        *((words, f"{_FOLDERS} with hardfloat, ") for words in ([], ["theirs"], ["theirs", "theirs=."])),
         (["theirs", "fpnew=."], "fpnew needs common_cells=FOLDER, too"),
         (["theirs", "essenceia=nowhere"], "essenceia must be a folder with src, not nowhere"),
     ],

@@ -22,10 +22,11 @@ from openmxu.cli.frame import main
 from openmxu.commands.measure_area import add_given
 from openmxu.export.verilog import to_rtlil, to_verilog
 
-from ..conftest import Refused
+from ...conftest import Refused
 
 pytestmark = pytest.mark.usefixtures("tool", "here")
 
+NO_WIRE = ": declare it, or is it misspelt?"
 LEAF = " endmodule\nmodule leaf(input a, e, output o); assign o = a & e;"
 MAC = """
 module mac(input clk, input rst, input [3:0] a, b, output reg [7:0] o);
@@ -34,17 +35,19 @@ endmodule
 """
 
 
+COUNTER = """`include "step.vh"
+module counter #(parameter N = 2) (input clk_i, input rst_n, output reg [N-1:0] o);
+  always @(posedge clk_i or negedge rst_n) if (!rst_n) o <= 0; else o <= o + `STEP + `MORE;
+endmodule
+"""
+SQUARE = "module square(input logic [3:0] i, output logic [7:0] o); always_comb o = i * i; endmodule\n"
+
+
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    (tmp_path / "counter.v").write_text(
-        '`include "step.vh"\n'
-        "module counter #(parameter N = 2) (input clk_i, input rst_n, output reg [N-1:0] o);\n"
-        "always @(posedge clk_i or negedge rst_n) if (!rst_n) o <= 0; else o <= o + `STEP + `MORE; endmodule\n"
-    )
     (tmp_path / "inc").mkdir()
-    (tmp_path / "inc" / "step.vh").write_text("`define STEP 1\n")
-    square = "module square(input logic [3:0] i, output logic [7:0] o); always_comb o = i * i; endmodule\n"
-    (tmp_path / "square.sv").write_text(square)
+    for name, text in (("counter.v", COUNTER), ("inc/step.vh", "`define STEP 1\n"), ("square.sv", SQUARE)):
+        (tmp_path / name).write_text(text)
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -92,10 +95,9 @@ def test_includes_macros_parameters_and_the_clock() -> None:
 
 
 def test_file_list(here: Path) -> None:
-    folder = here / "lists"
-    folder.mkdir()
-    (folder / "all.f").write_text("// ours\n+incdir+../inc +define+MORE=3\n../counter.v # the counter\n\n")
-    files, include, defines = listed(folder / "all.f")
+    Path("lists").mkdir()
+    Path("lists/all.f").write_text("// ours\n+incdir+../inc +define+MORE=3\n../counter.v # the counter\n\n")
+    files, include, defines = listed(Path("lists/all.f"))
     assert [path.resolve() for path in (*files, *include)] == [here / "counter.v", here / "inc"]
     assert (len(files), defines) == (1, [("MORE", "3")])
     assert read(Given(tuple(files), "counter", tuple(include), tuple(defines))).is_clocked
@@ -104,13 +106,10 @@ def test_file_list(here: Path) -> None:
 @pytest.mark.skipif(shutil.which("ghdl") is None, reason="ghdl is not installed")
 def test_vhdl() -> None:
     """It is made Verilog, with generics; letters are alike, small or large."""
-    text = (
-        "library ieee; use ieee.std_logic_1164.all;\n"
-        "entity Twice is generic (N : integer := 2); port (clk : in std_logic; i : in std_logic_vector(N-1 downto 0);\n"
-        "  o : out std_logic_vector(N-1 downto 0)); end;\n"
-        "architecture r of Twice is begin process (clk) begin if rising_edge(clk) then o <= i; end if; end process;\n"
-        "end;\n"
-    )
+    text = """library ieee; use ieee.std_logic_1164.all;
+        entity Twice is generic (N : integer := 2); port (clk : in std_logic; i : in std_logic_vector(N-1 downto 0);
+        o : out std_logic_vector(N-1 downto 0)); end; architecture r of Twice is begin
+        process (clk) begin if rising_edge(clk) then o <= i; end if; end process; end;"""
     point = read(written("twice.vhd", text, "TWICE", parameters=(("N", "6"),)))
     assert point.is_clocked
     assert re.search(r"wire width 6 output \d+ \\o\n", point.rtlil())
@@ -152,11 +151,11 @@ def test_amaranth() -> None:
         ("a, b, output o); assign o = ~a; assign o = ~b;", "it drives a wire twice: o"),
         (
             "[7:0] act, weight, output [7:0] o);\nassign o = act *\n wieght;\n",
-            "{file}:4: it declares no wire wieght: declare it, or is it misspelt?",
+            "{file}:4: it declares no wire wieght" + NO_WIRE,
         ),
         (
             "a, output o);\nleaf b(.a(a), .o(midle));\nleaf c(.a(middle), .o(o));\n" + LEAF,
-            "{file}:3: it declares no wire midle: declare it, or is it misspelt?",
+            "{file}:3: it declares no wire midle" + NO_WIRE,
         ),
         ("a,\n output op,\n output p); assign op = ~a;", "nothing drives p at {file}:4"),
         ("a, output [1:0] o);\nwire [1:0] b;\nassign b[0] = a;\nassign o = ~b;\n", "nothing drives b at {file}:3"),
@@ -205,7 +204,7 @@ def test_what_is_driven_and_not_in_vain() -> None:
 
 
 def test_a_design_that_is_too_deep_for_yosys() -> None:
-    """Its WebAssembly has no room; the call stack that it leaves is nobody's concern."""
+    """The call stack that its WebAssembly leaves is nobody's concern."""
     said = "Yosys: exit code 1\n 17: 0x5d01 - yosys.wasm!sort(int)\nCaused by:\n  wasm trap: call stack exhausted"
     assert _first(said, Path()) == "Yosys stopped (call stack exhausted): the design is too large or too deep for it"
 
@@ -244,10 +243,8 @@ def test_the_report_opens_with_it(capsys: pytest.CaptureFixture[str]) -> None:
     )
     problem = "cells that cannot be counted on this target: $_ALDFF_PP_ (flip-flop with asynchronous load)"
     assert "- loads on generic: " + problem.replace("_ALDFF_PP_", r"\_ALDFF_PP\_").replace("$", r"\$") in text
-    assert re.findall("^## (.*)$", text, re.MULTILINE)[1:] == [
-        *("In short", "Areas", "Depth and delay", "What was measured"),
-        *("To cite", "What failed", "How to repeat a figure"),
-    ]
+    headings = ["In short", "Areas", "Depth and delay", "What was measured", "To cite", "What failed"]
+    assert re.findall("^## (.*)$", text, re.MULTILINE)[1:] == [*headings, "How to repeat a figure"]
     assert "](" not in text  # no plot
     said = capsys.readouterr().out
     assert said.index("Your design beside ours (measured)") < said.index("mac ") < said.index(problem)

@@ -17,7 +17,7 @@ from openmxu.area.target.gates import mapped
 from openmxu.arith import SignificandProduct
 from openmxu.catalog import FAMILIES
 from openmxu.export.verilog import to_rtlil
-from openmxu.spec.formats import BF16, FP32, FloatFormat
+from openmxu.spec.formats import BF16, FP16, FP32, FloatFormat
 from openmxu.spec.forms import AREA, FPGA, SPEED
 from openmxu_sim import golden
 from openmxu_sim.netlist.bitslice import Gates
@@ -62,8 +62,7 @@ def gates(name: str) -> Gates:
     return Gates(mapped(rtlil, point.top, point.change(rtlil)), ["i_a", "i_b"])
 
 
-def test_points_are_called_by_part_and_stages() -> None:
-    """As in the catalog."""
+def test_points_are_called_by_part_and_stages_as_in_the_catalog() -> None:
     assert [point.part for point in chosen_points(["pe", "product"], ["bf16"])] == [PROCESSING_ELEMENT, PRODUCT]
     assert list(points.PART_NAMES.values()) == list(points.PARTS)
     shared = points.PART_NAMES.keys() & FAMILIES.keys()
@@ -124,6 +123,7 @@ def test_widths(text: str) -> None:
 
 
 def test_the_full_report_has_every_axis() -> None:
+    """Elements of the formats of the claims with each number of stages, for area and for speed."""
     full = points.full_points()
     assert {point.part for point in full} == {*points.PARTS, points.ELEMENTS[4]}
     assert {point.width for point in full if point.part == PRODUCT} == set(range(2, 25))
@@ -132,6 +132,26 @@ def test_the_full_report_has_every_axis() -> None:
         assert {"fp8_e4m3", "fp8_e5m2", "bf16", "fp16", "tf32", "fp32"} <= found
     assert any(point.scope == "fpga" for point in full if point.part == ARRAY)
     assert all(point.scope == "area" for point in full if point.part == points.UNIT)
+    elements = {
+        (str(each.format), each.options["stages"])
+        for each in full
+        if each.part == PROCESSING_ELEMENT and each.options["subnormals"] == "flush"
+        if each.is_for("area") and each.is_for("speed")
+    }
+    assert {(name, stages) for name in ("bf16", "fp16", "fp32") for stages in range(1, 8)} <= elements
+    timed = [point for point in full if point.scope == "timed"]
+    assert timed
+    recipes = {"area": True, "sized": True, "speed": True, "fpga": False, "cmos": False, "default": False}
+    assert all({recipe: point.is_for(recipe) for recipe in recipes} == recipes for point in timed)
+    # In other orders are measured parts and formats of the claims, in their ordinary form; a format is its widths.
+    assert {(each.part, str(each.format or each.width)) for each in full if points.is_headline(each)} == {
+        *((PRODUCT, width) for width in ("8", "11", "24")),
+        *((part, name) for part in (MULTIPLIER, PROCESSING_ELEMENT) for name in ("bf16", "fp16", "fp32")),
+    }
+    others = [point(MULTIPLIER, BF16, subnormals="ieee"), point(MULTIPLIER, replace(FP32, fraction_width=22))]
+    assert not any(map(points.is_headline, [*others, point(ADDER, FP16)]))
+    first, second = points.reordered([point(MULTIPLIER, BF16)], 2)
+    assert (first.order, second.order, first.top, first.name) == (1, 2, second.top, "multiplier bf16, order 1")
 
 
 @pytest.mark.parametrize("field", ["multiplied.colour", "nothing.nan", "nan"])

@@ -49,13 +49,12 @@ def test_other_gates() -> None:
 
 
 def test_scaled() -> None:
+    """One cell of many says nothing."""
     areas = {"a": 1.0, "b": 2.0, "pad": 0.0, "c": 3.0}
-    assert are_scaled({name: 4 * area for name, area in areas.items()} | {"d": 5.0}, areas) == 4
-    assert are_scaled(areas, areas) == 1
-    assert are_scaled(areas | {"c": 3.1}, areas) == 0
-    assert are_scaled({"x": 1.0}, areas) == 0
+    fourfold = {name: 4 * area for name, area in areas.items()} | {"d": 5.0}
+    cases = [fourfold, areas, areas | {"c": 3.1}, {"x": 1.0}, {"a": 1.0}]
+    assert [are_scaled(case, areas) for case in cases] == [4, 1, 0, 0, 0]
     assert are_scaled({}, {}) == 0
-    assert are_scaled({"a": 1.0}, areas) == 0  # one cell of many says nothing
 
 
 def library(oai: float, name: str = "small", scale: float = 1.0, function: str = "!((A+B) C)") -> Library:
@@ -64,30 +63,24 @@ def library(oai: float, name: str = "small", scale: float = 1.0, function: str =
     return parse_library(liberty(*cells, FLIP_FLOP.replace("area : 5", f"area : {90 * scale}"), name=name), name)
 
 
+WRONG = "OAI21 (23) contains NAND2 (24), which is larger"
+
+
 def test_a_library_says_what_is_wrong_with_it() -> None:
-    wrong = "OAI21 (23) contains NAND2 (24), which is larger"
-    # With three states it is not a gate: it need not drive.
-    for each, doubt in (
-        (library(23), wrong),
-        (library(24), ""),
-        (library(23, function='!((A+B) C)"; three_state : "!C'), ""),
-    ):
+    three_state = library(23, function='!((A+B) C)"; three_state : "!C')  # not a gate: it need not drive
+    for each, doubt in ((library(23), WRONG), (library(24), ""), (three_state, ""), (generic_library(), "")):
         [target] = choose_targets([], [each], ["area"])
         assert (each.doubt, target.is_ranked) == (doubt, not doubt)
-    assert generic_library().doubt == ""
 
 
 def test_a_family_counts_once(tmp_path: Path) -> None:
     """A report says so; what was first is what counts."""
-    given = [library(30), library(30, "larger", 4.0), library(31, "other"), library(23, "wrong")]
-    paths = [tmp_path / f"{each.name}.lib" for each in given]
-    for path, each in zip(paths, given, strict=True):
-        path.write_bytes(each.text)
+    paths = []
+    for each in (library(30), library(30, "larger", 4.0), library(31, "other"), library(23, "wrong")):
+        paths.append(tmp_path / f"{each.name}.lib")
+        paths[-1].write_bytes(each.text)
     targets, notes = choose("quick", [], paths, ["area"])
     ranked = [(target.name, target.is_ranked) for target in targets]
     assert ranked == [("small", True), ("larger", False), ("other", True), ("wrong", False)]
     said = "is measured, but no statement is about it:"
-    assert notes == [
-        f"larger {said} all areas are those of small times 4",
-        f"wrong {said} OAI21 (23) contains NAND2 (24), which is larger",
-    ]
+    assert notes == [f"larger {said} all areas are those of small times 4", f"wrong {said} {WRONG}"]

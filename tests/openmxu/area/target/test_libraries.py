@@ -16,43 +16,33 @@ LIBRARIES = (
 )
 
 
-@pytest.fixture
-def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    for name in LIBRARIES:
-        path = tmp_path / name
+def test_what_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is said, and used for a full report only; one of no use hinders nothing, and none is used twice."""
+    there = [tmp_path / name for name in LIBRARIES]
+    for path in there:
         path.parent.mkdir(parents=True)
         path.write_bytes(generic_library().text.replace(b"openmxu_generic", path.stem.encode()))
     monkeypatch.setenv("PDK_ROOT", str(tmp_path / "pdk"))
     monkeypatch.setattr(libraries, "_QFLOW", tmp_path / "qflow")
-    return tmp_path
-
-
-def test_what_is_there(machine: Path) -> None:
     sources = ["PDK_ROOT", "PDK_ROOT", "PDK_ROOT", "qflow"]
-    there = [machine / name for name in LIBRARIES]
     assert libraries.found_libraries() == list(zip(there, sources, strict=True))
+    lines: list[str] = []
+    assert _discover([], "default", lines.append) == []
+    assert "osu018_stdcells: measured with --full, or --liberty FILE" in lines.pop()
+    there[3].write_text("no library")
+    names = [library.name for library in _discover([], "full", lines.append)]
+    assert names == [path.stem for path in there[:3]]
+    assert "of no use: " in lines[-1]
+    assert lines[-1].endswith("must contain exactly one Liberty library")
+    known = generic_library()
+    there[0].write_bytes(known.text)
+    assert [library.name for library in _discover([known], "full", lines.append)] == names[1:]
+    assert "given already" in lines[-4]
 
 
 def test_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("PDK_ROOT", raising=False)
-    monkeypatch.delenv("OPENMXU_LIBERTY", raising=False)
     monkeypatch.setattr(libraries, "_QFLOW", tmp_path)
     assert (libraries.found_libraries(), libraries.named_libraries()) == ([], [])
     monkeypatch.setenv("OPENMXU_LIBERTY", "/a/one.lib:two.lib.gz")
     assert libraries.named_libraries() == [Path("/a/one.lib"), Path("two.lib.gz")]
-
-
-def test_what_was_found_is_said(machine: Path) -> None:
-    """Used for a full report only; one of no use hinders nothing, and none is used twice."""
-    lines: list[str] = []
-    assert _discover([], "default", lines.append) == []
-    assert "osu018_stdcells: measured with --full, or --liberty FILE" in lines.pop()
-    (machine / LIBRARIES[3]).write_text("no library")
-    names = [library.name for library in _discover([], "full", lines.append)]
-    assert names == [Path(name).stem for name in LIBRARIES[:3]]
-    assert "of no use: " in lines[-1]
-    assert lines[-1].endswith("must contain exactly one Liberty library")
-    known = generic_library()
-    (machine / LIBRARIES[0]).write_bytes(known.text)
-    assert [library.name for library in _discover([known], "full", lines.append)] == names[1:]
-    assert "given already" in lines[-4]
