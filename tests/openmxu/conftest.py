@@ -1,29 +1,11 @@
-"""Helpers for tests of the command line and of what needs Icarus Verilog."""
+"""What tests of the command line and of what needs Icarus Verilog share."""
 
 import shutil
-from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
-from openmxu.cli.frame import main
+from ..conftest import Command
+
+__all__ = ["Command", "needs_icarus"]
 
 needs_icarus = pytest.mark.skipif(shutil.which("iverilog") is None, reason="Icarus Verilog is not installed")
-
-Command = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture
-def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
-    """Run ``openmxu`` in ``tmp_path`` with words and arguments that follow them; exit code, output and errors."""
-    monkeypatch.chdir(tmp_path)
-
-    def run(words: str, *arguments: str) -> tuple[int, str, str]:
-        try:
-            code = main([*words.split(), *arguments])
-        except SystemExit as stop:
-            code = int(stop.code or 0)
-        streams = capsys.readouterr()
-        return code, streams.out, streams.err
-
-    return run
