@@ -165,25 +165,19 @@ def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
 @pytest.fixture
 def shown(command: Command) -> Said:
     """Run a command that succeeds; its output."""
-
-    def run(*arguments: str) -> str:
-        code, out, err = command(*arguments)
-        assert code == 0, err
-        return out
-
-    return run
+    return lambda *arguments: _said(0, *command(*arguments))
 
 
 @pytest.fixture
 def refused(command: Command) -> Said:
     """Run a command that is refused with exit code 2, and writes no output; its errors."""
+    return lambda *arguments: _said(2, *command(*arguments))
 
-    def run(*arguments: str) -> str:
-        code, out, err = command(*arguments)
-        assert (code, out) == (2, ""), err
-        return err
 
-    return run
+def _said(expected: int, code: int, out: str, err: str) -> str:
+    assert code == expected, err
+    assert not (code and out), out
+    return err if code else out
 
 
 @pytest.fixture(params=["flush", "ieee"])
