@@ -140,6 +140,58 @@ def browser() -> Iterator[Any]:
         opened.close()
 
 
+Command = Callable[..., tuple[int, str, str]]
+Said = Callable[..., str]
+
+
+@pytest.fixture
+def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
+    """Run ``openmxu`` in ``tmp_path`` with words and arguments that follow them; exit code, output and errors."""
+    from openmxu.cli.frame import main  # noqa: PLC0415  # as above
+
+    monkeypatch.chdir(tmp_path)
+
+    def run(words: str, *arguments: str) -> tuple[int, str, str]:
+        try:
+            code = main([*words.split(), *arguments])
+        except SystemExit as stop:
+            code = int(stop.code or 0)
+        streams = capsys.readouterr()
+        return code, streams.out, streams.err
+
+    return run
+
+
+@pytest.fixture
+def shown(command: Command) -> Said:
+    """Run a command that succeeds; its output."""
+
+    def run(words: str, *arguments: str) -> str:
+        code, out, err = command(words, *arguments)
+        assert code == 0, err
+        return out
+
+    return run
+
+
+@pytest.fixture
+def refused(command: Command) -> Said:
+    """The one line that a command says of a mistake, with exit code 2, before it writes.
+
+    ``works``: what it tells of its work may stand before.
+    """
+
+    def run(words: str, *arguments: str, works: bool = False) -> str:
+        before = sorted(Path().rglob("*"))
+        code, out, err = command(words, *arguments)
+        assert (code, out, sorted(Path().rglob("*"))) == (2, "", before), err
+        *told, line = err.splitlines(keepends=True)
+        assert works or not told, err
+        return line
+
+    return run
+
+
 @pytest.fixture(params=["flush", "ieee"])
 def mode(request: pytest.FixtureRequest) -> str:
     """Subnormal numbers as the unit takes them: each in turn."""

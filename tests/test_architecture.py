@@ -39,19 +39,13 @@ def _entries(folder: Path) -> set[str]:
 _FOLDERS = [path for package in _PACKAGES for path in (_ROOT / package).glob("**/") if _entries(path)]
 
 
-def test_folders_have_few_entries() -> None:
+def test_folders_have_few_entries_no_name_twice_and_no_long_file() -> None:
     wide = {folder for folder in _FOLDERS if len(_entries(folder) - {"__main__.py"}) > 12}
     assert {folder.relative_to(_ROOT).as_posix() for folder in wide} == set(_WIDE)
-
-
-def test_no_name_twice_in_a_package() -> None:
+    assert not [path for path in _SOURCES if len(path.read_text().splitlines()) > 500]
     for package in _PACKAGES:
         names = Counter(path.name for path in (_ROOT / package).rglob("*.py") if path.name != "__init__.py")
         assert [name for name, count in names.items() if count > 1] == []
-
-
-def test_no_file_is_long() -> None:
-    assert not [path for path in _SOURCES if len(path.read_text().splitlines()) > 500]
 
 
 @pytest.mark.parametrize("folder", _FOLDERS, ids=lambda folder: folder.relative_to(_ROOT).as_posix())
@@ -118,20 +112,13 @@ def test_only_round_rounds() -> None:
     assert rounding == ["round.py"]
 
 
+_STUDIES = {f"docs/studies/openmxu_studies/{name}" for name in ("recipes", "speed", "training")}
+
+
 @pytest.mark.parametrize(
     ("names", "places"),
     [
-        (
-            "torch",
-            {
-                "sim/openmxu_sim/torch",
-                "sim/openmxu_sim/engines/gpu",
-                "docs/studies/openmxu_studies/recipes",
-                "docs/studies/openmxu_studies/speed",
-                "docs/studies/openmxu_studies/training",
-                "docs/examples",
-            },
-        ),
+        ("torch", {"sim/openmxu_sim/torch", "sim/openmxu_sim/engines/gpu", "docs/examples", *_STUDIES}),
         ("jax", {"sim/openmxu_sim/jax"}),
         ("onnx|onnxruntime", {"sim/openmxu_sim/onnx/runtime.py"}),
     ],
@@ -146,23 +133,16 @@ def test_frameworks_stay_in_their_places(names: str, places: set[str]) -> None:
     assert {str(path) if str(path) in places else path.parent.as_posix() for path in found} == places
 
 
-def test_every_module_and_public_class_has_a_docstring() -> None:
-    missing = []
+def test_modules_and_public_classes_have_docstrings_and_functions_are_small() -> None:
+    """The body of a function has at most 40 lines, the function at most 6 positional parameters."""
+    missing, large = list[str](), set[str]()
     for path in _SOURCES:
         tree = ast.parse(path.read_text())
         nodes = [tree, *(n for n in tree.body if isinstance(n, ast.ClassDef) and not n.name.startswith("_"))]
         missing += [f"{path}: {getattr(n, 'name', 'module')}" for n in nodes if ast.get_docstring(n) is None]
+        functions = (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+        large |= {f"{path.relative_to(_ROOT)}:{node.name}" for node in functions if _is_large(node)}
     assert not missing
-
-
-def test_functions_are_small() -> None:
-    """The body of a function has at most 40 lines, the function at most 6 positional parameters."""
-    large = {
-        f"{path.relative_to(_ROOT)}:{node.name}"
-        for path in _SOURCES
-        for node in ast.walk(ast.parse(path.read_text()))
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and _is_large(node)
-    }
     assert large == set(_LARGE)
 
 

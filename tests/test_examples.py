@@ -47,9 +47,7 @@ def play(layer: Any, packets: Sequence[Bits], stalls: Stalls | None = None, erro
     rows, lasts = np.concatenate(packets), [row + 1 == len(packet) for packet in packets for row in range(len(packet))]
     payload, result = Value.cast(layer.i.payload), Value.cast(layer.o.payload)
     width, lanes = layer.config.result.width, len(layer.o.payload.data)
-    results: list[int] = []
-    taken: list[int] = []
-    given: list[int] = []
+    results, taken, given = list[int](), list[int](), list[int]()
 
     def waits(stream: int, cycle: int) -> bool:
         return stalls is not None and stalls.waits(stream, cycle)
@@ -134,7 +132,7 @@ def test_relu_of_negative_zero() -> None:
     assert play(layer, [activations]).words.tolist() == [[0]]
 
 
-def test_latency_and_throughput_of_the_dense_layer() -> None:
+def test_latency_and_throughput_of_the_dense_layer_and_a_packet_that_is_too_long() -> None:
     """They are what its docstring says, once the first weights are loaded."""
     config = MxuConfig(rows=2, columns=3, depth=16, stages=3)
     layer = DenseLayer(config, [[0x3F800000] * 2] * 2)
@@ -144,9 +142,6 @@ def test_latency_and_throughput_of_the_dense_layer() -> None:
     taken, given = (np.array(cycles)[2 * len(rows) :] for cycles in (played.taken, played.given))
     np.testing.assert_array_equal(given - taken, layer.latency)
     np.testing.assert_array_equal(np.diff(given), 1)
-
-
-def test_a_packet_that_is_too_long() -> None:
     layer = DenseLayer(MxuConfig(rows=1, columns=1, depth=2), [[0x3F800000]])
     play(layer, [np.zeros((3, 1), dtype=np.uint32)], error=Error.TILE_LONG)
 
@@ -157,13 +152,6 @@ def test_weights_that_do_not_fit(shape: tuple[int, int]) -> None:
     with pytest.raises(ValueError, match=r"weights must be 1 to 2 rows of 1 to 2 words each, not \["):
         DenseLayer(MxuConfig(rows=2, columns=2, depth=2), np.zeros(shape, dtype=np.uint32).tolist())
     gc.collect()  # now, while the warning is ignored
-
-
-def test_the_dense_layer_is_lint_clean(tmp_path: Path) -> None:
-    layer = DenseLayer(MxuConfig(rows=3, columns=2, depth=4), [[0x3F800000]] * 2)
-    path = tmp_path / "dense_layer.v"
-    path.write_text(to_verilog(layer, name="dense_layer"))
-    lint(path, "dense_layer")
 
 
 @pytest.fixture(scope="module")
@@ -179,14 +167,14 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_square_is_lint_clean(exported: Path, tmp_path: Path) -> None:
-    path = tmp_path / "both.v"
-    path.write_text((exported / "mxu.v").read_text() + _SQUARE)
-    lint(path, "square")
-
-
-def test_the_commands_write_what_the_page_says(exported: Path) -> None:
-    """The unit on a bus, too, and what helps to use them."""
+def test_the_examples_are_lint_clean(exported: Path, tmp_path: Path) -> None:
+    """And so is the unit on a bus; the page's commands write what helps to use them."""
+    layer = DenseLayer(MxuConfig(rows=3, columns=2, depth=4), [[0x3F800000]] * 2)
+    texts = {"dense_layer": to_verilog(layer, name="dense_layer"), "square": (exported / "mxu.v").read_text() + _SQUARE}
+    for top, text in texts.items():
+        path = tmp_path / f"{top}.v"
+        path.write_text(text)
+        lint(path, top)
     lint(exported / "mxu_axi.v", "mxu_axi")
     assert "  .weights__payload(weights__payload)" in (exported / "instance.v").read_text()
     assert "- mxu.v" in (exported / "mxu.core").read_text()

@@ -58,16 +58,10 @@ def host(folder: Path, *arguments: object, program: str = "") -> subprocess.Comp
     return ran([sys.executable, *script], cwd=folder, timeout=500)
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        _COMMAND,
-        thorough(
-            f"{_SMALL} --rows 4 --columns 4 --operand fp8_e4m3 --source fp8_e4m3 --subnormals ieee --result fp8_e4m3"
-        ),
-    ],
-    ids=["page", "fp8"],
-)
+_FP8 = f"{_SMALL} --rows 4 --columns 4 --operand fp8_e4m3 --source fp8_e4m3 --subnormals ieee --result fp8_e4m3"
+
+
+@pytest.mark.parametrize("command", [_COMMAND, thorough(_FP8)], ids=["page", "fp8"])
 def test_products(command: str, tmp_path: Path) -> None:
     """Ragged, of all bit patterns, in all precisions; then with a memory that holds hardly more than a tile."""
     with served(command, tmp_path) as port:

@@ -1,7 +1,6 @@
 """The LiteX SoC with a processor: its firmware runs a network on the accelerator, in Verilator."""
 
 import shutil
-import subprocess
 import sys
 from importlib.util import find_spec
 from pathlib import Path
@@ -13,6 +12,8 @@ from openmxu.spec.accelerator import AcceleratorConfig
 from openmxu_sim.accelerator import run
 from openmxu_sim.accelerator.lowering import lower
 from openmxu_sim.cosim.simulators import find_simulator
+
+from .conftest import ran
 
 _GCC = shutil.which("riscv64-unknown-elf-gcc")
 _EXAMPLE = Path(__file__).parent.parent / "docs" / "examples" / "litex"
@@ -45,39 +46,22 @@ _BOARD = pytest.mark.skipif(
 def test_scores(script: list[str], tmp_path: Path) -> None:
     """Two pictures: the bits of the scores that come by the UART are the definition's, on a machine without a bus."""
     pytest.importorskip("onnx")
-    from openmxu_sim.onnx.runtime import helper, numpy_helper  # noqa: PLC0415  # an extra
-    from openmxu_sim.onnx.to_layers import to_layers  # noqa: PLC0415
+    pytest.importorskip("onnxruntime")
+    from openmxu_sim.onnx.to_layers import to_layers  # noqa: PLC0415  # an extra
+
+    from .openmxu_sim.onnx import graphs  # noqa: PLC0415
 
     rng = np.random.default_rng(0)
     shapes = {"w": (6, 1, 3, 3), "b": (6,), "v": (5, 150), "c": (5,)}
-    constants = [
-        numpy_helper.from_array(rng.standard_normal(shape, dtype=np.float32), name) for name, shape in shapes.items()
-    ]
-    nodes = [
-        helper.make_node("Conv", ["image", "w", "b"], ["sums"], pads=[1] * 4, strides=[2, 2]),
-        helper.make_node("Relu", ["sums"], ["positive"]),
-        helper.make_node("Flatten", ["positive"], ["flat"]),
-        helper.make_node("Gemm", ["flat", "v", "c"], ["scores"], transB=1),
-    ]
-    ends = [helper.make_tensor_value_info(*end) for end in (("image", 1, [1, 1, 10, 10]), ("scores", 1, [1, 5]))]
-    graph = helper.make_graph(nodes, "small", ends[:1], ends[1:], constants)
-    model = tmp_path / "small.onnx"
-    model.write_bytes(
-        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8).SerializeToString()
-    )
+    constants = {name: rng.standard_normal(shape, dtype=np.float32) for name, shape in shapes.items()}
+    text = """small (float[1, 1, 10, 10] image) => (float[1, 5] scores) {
+        sums = Conv <pads = [1, 1, 1, 1], strides = [2, 2]> (image, w, b) positive = Relu (sums)
+        flat = Flatten (positive) scores = Gemm <transB = 1> (flat, v, c) }"""
+    model, inputs = tmp_path / "small.onnx", tmp_path / "x.npz"
+    model.write_bytes(graphs.model(text, opset=17, ir=8, **constants).SerializeToString())
     images = rng.standard_normal((2, 1, 10, 10), dtype=np.float32)
-    np.savez(tmp_path / "x.npz", image=images)
-    command = [
-        sys.executable,
-        _EXAMPLE / script[0],
-        *script[1:],
-        model,
-        "--input",
-        tmp_path / "x.npz",
-        "-o",
-        tmp_path / "soc",
-    ]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    np.savez(inputs, image=images)
+    done = ran([sys.executable, _EXAMPLE / script[0], *script[1:], model, "--input", inputs, "-o", tmp_path / "soc"])
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     lines = lines[lines.index("OpenMXU 4D584131") :]  # what builds the BIOS tells more
@@ -98,11 +82,9 @@ def test_scores(script: list[str], tmp_path: Path) -> None:
 @pytest.mark.skipif(_GCC is None, reason="Debian's gcc-riscv64-unknown-elf is absent")
 def test_the_image_is_of_its_source(tmp_path: Path) -> None:
     """With the compiler of its time, byte for byte."""
-    version = subprocess.run(
-        ["riscv64-unknown-elf-gcc", "-dumpfullversion"], capture_output=True, text=True, check=True
-    )
-    if version.stdout.strip() != "12.2.0":
-        pytest.skip(f"the image was built by gcc 12.2.0, not {version.stdout.strip()}")
+    version = ran(["riscv64-unknown-elf-gcc", "-dumpfullversion"], check=True).stdout.strip()
+    if version != "12.2.0":
+        pytest.skip(f"the image was built by gcc 12.2.0, not {version}")
     program = (
         "import sys; sys.path.insert(0, sys.argv[1])\n"
         "from pathlib import Path; from run_network import *\n"
@@ -110,5 +92,5 @@ def test_the_image_is_of_its_source(tmp_path: Path) -> None:
         "soc = NetworkSoC(platform, platform.request('sys_clk'), CLOCK, CLOCK / 8, verilog)\n"
         "soc.finalize(); compile_firmware(soc, Path(sys.argv[2]))\n"
     )
-    subprocess.run([sys.executable, "-c", program, _EXAMPLE, tmp_path], check=True, capture_output=True)
+    ran([sys.executable, "-c", program, _EXAMPLE, tmp_path], check=True)
     assert (tmp_path / "firmware.bin").read_bytes() == (_EXAMPLE / "firmware" / "firmware.bin").read_bytes()

@@ -45,7 +45,6 @@ def _record(name: str) -> Evidence:
 
 @pytest.mark.parametrize("faults", [False, True], ids=["verification", "faults"])
 def test_records_have_all_rows(faults: bool) -> None:
-    """Each once. A check that is added, or renamed, asks for a new record."""
     names = ["faults"] if faults else [f"verification-{part}" for part in records.VERIFIED]
     rows = [(row.group, row.name) for name in names for row in _record(name).rows]
     assert sorted(rows) == sorted(checks(thorough=not faults, faults=faults))

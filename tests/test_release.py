@@ -10,6 +10,7 @@ from .conftest import load_file, needs_git, ran
 
 pytestmark = needs_git
 
+Capture = pytest.CaptureFixture[str]
 _TODAY = "2026-01-31"
 _SECTION = f"[1.2.3] - {_TODAY}"
 _OLD = "The unit has changed since this was measured."
@@ -44,7 +45,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_ready(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_ready(project: Path, capsys: Capture) -> None:
     assert release.main([], project) == 0
     assert capsys.readouterr().out == "1.2.3 is ready\n"
     assert _git(project, "tag") == ""
@@ -63,9 +64,7 @@ def test_ready(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
         ("docs/reference/speed.md", "Fast.", _OLD, "its record must be of this unit; the page names the command"),
     ],
 )
-def test_messages(
-    project: Path, capsys: pytest.CaptureFixture[str], name: str, old: str, new: str, message: str
-) -> None:
+def test_messages(project: Path, capsys: Capture, name: str, old: str, new: str, message: str) -> None:
     (project / name).write_text((project / name).read_text().replace(old, new))
     _git(project, "commit", "--quiet", "--all", "--message", "change")
     assert release.main(["--tag"], project) == 2
@@ -73,7 +72,7 @@ def test_messages(
     assert _git(project, "tag") == ""
 
 
-def test_git(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_git(project: Path, capsys: Capture) -> None:
     _git(project, "tag", "v1.2.3")
     (project / "new").touch()
     assert release.main([], project) == 2

@@ -42,9 +42,8 @@ def run(command: str) -> None:
     program, *arguments = shlex.split(command)
     if program == "python":
         subprocess.run([sys.executable, *arguments], check=True)
-        return
-    assert program == "openmxu"
-    assert frame.main(arguments) == 0, command
+    else:
+        assert (program, frame.main(arguments)) == ("openmxu", 0), command
 
 
 @verilated
@@ -63,16 +62,17 @@ def test_the_first_product(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caps
     assert np.array_equal(golden.to_bits(c), golden.to_bits(golden.matmul(a, a, rows=2)))
 
 
-def in_current_folder(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
-    """The page's board of one's own."""
-    shutil.copy(_DOCS / "examples" / "my_board.py", folder)
-    monkeypatch.chdir(folder)
+@pytest.fixture
+def _my_board(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The page's board of one's own is in the current folder."""
+    shutil.copy(_DOCS / "examples" / "my_board.py", tmp_path)
+    monkeypatch.chdir(tmp_path)
     monkeypatch.delitem(sys.modules, "my_board", raising=False)
 
 
+@pytest.mark.usefixtures("_my_board")
 def test_a_board_of_ones_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In thirty lines it has lights and a UART."""
-    in_current_folder(monkeypatch, tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     assert len((tmp_path / "my_board.py").read_text().splitlines()) <= 30
     board = find_board("my_board:MyPlatform")
@@ -85,10 +85,8 @@ def test_a_board_of_ones_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 @pytest.mark.slow
 @pytest.mark.thorough
 @verilated
-def test_a_board_of_ones_own_multiplies(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    in_current_folder(monkeypatch, tmp_path)
+@pytest.mark.usefixtures("_my_board")
+def test_a_board_of_ones_own_multiplies(capsys: pytest.CaptureFixture[str]) -> None:
     [command] = [line for [*lines] in blocks(BUILD, "A board of your own") for line in lines if "--simulate" in line]
     run(command)
     assert "20 products" in capsys.readouterr().out

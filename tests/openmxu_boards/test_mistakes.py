@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 
 from openmxu.catalog import EXPORTED
-from openmxu.cli import frame
 from openmxu.spec.accelerator import AcceleratorConfig
 from openmxu.spec.config import MxuConfig
 from openmxu.spec.formats import BF16
@@ -34,16 +33,18 @@ from openmxu_boards.soc.network_machine import NetworkMachine
 from openmxu_boards.soc.uart import UartReceiver, UartTransmitter, divisor_of
 from openmxu_sim import simulate
 
+from ..conftest import Said
 from .bitstream.test_top import Echo
 
 FOMU = "amaranth_boards.fomu_hacker:FomuHackerPlatform"
 NAMES = ", ".join(board.name for board in boards())
 BOARD = "BOARD must be given, or --platform in its place, and not both"
+ROWS = "rows must be left out with the design network"
 NOWHERE = "port /dev/nowhere cannot be opened: No such file or directory"
 
 
 @pytest.mark.parametrize(
-    ("command", "message"),
+    ("words", "message"),
     [
         (f"build --platform {FOMU}", f"board must have a UART for this design, and {FOMU} has none"),
         ("build ulx3s", "board must be one of ulx3s-12f, ulx3s-25f, ulx3s-45f, ulx3s-85f, not 'ulx3s'"),
@@ -51,10 +52,7 @@ NOWHERE = "port /dev/nowhere cannot be opened: No such file or directory"
         ("build icebreaker --seeds 0", "seeds must be from 1 to 100, not 0"),
         ("build icebreaker --design blinky", "design must be system, network or selftest, not 'blinky'"),
         ("build icebreaker --design network", "board must have an accelerator, and icebreaker has none"),
-        (
-            "build ulx3s-25f --design network --rows 8",
-            "rows must be left out with the design network, whose accelerator is the board's",
-        ),
+        ("build ulx3s-25f --design network --rows 8", f"{ROWS}, whose accelerator is the board's"),
         ("build icebreaker --rows 0", "rows must be an integer from 1 to 65536, not 0"),
         ("build", BOARD),
         ("build icebreaker --platform a:B", BOARD),
@@ -73,19 +71,14 @@ NOWHERE = "port /dev/nowhere cannot be opened: No such file or directory"
         ("run a.npy a.npy --port /dev/nowhere", NOWHERE),
     ],
 )
-def test_commands(
-    command: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_commands(words: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refused: Said) -> None:
     """One line, exit code 2, and no file; no tool has been run."""
     monkeypatch.setattr(yowasp, "run", lambda *_: pytest.fail("a tool is run"))
     monkeypatch.setattr(yowasp, "prepare", lambda tool, tell: None)
-    monkeypatch.chdir(tmp_path)
     np.save("a.npy", np.ones((2, 2), np.float32))
-    output = {"build": ["-o", "out"], "route": ["--json", "out"], "run": ["-o", "out"]}
-    action, *arguments = command.split()
-    assert frame.main(["board", action, *arguments, *output.get(action, [])]) == 2
+    action, output = words.split(maxsplit=1)[0], {"build": " -o out", "route": " --json out", "run": " -o out"}
+    assert refused(f"board {words}{output.get(action, '')}") == f"openmxu board {action}: {message}\n"
     gc.collect()  # now, while warnings of what was made and went unused are errors
-    assert capsys.readouterr().err == f"openmxu board {action}: {message}\n"
     assert [path.name for path in tmp_path.iterdir()] == ["a.npy"]
 
 

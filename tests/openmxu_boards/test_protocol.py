@@ -9,10 +9,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from openmxu.cli.frame import main
 from openmxu.spec.config import MxuConfig
 from openmxu.spec.formats import FP16
 from openmxu_boards.protocol import Decoder, Identity, Reply, TileJob, encode, request
+
+from ..conftest import Said
 
 
 def escaped(content: bytes) -> bytes:
@@ -46,15 +47,11 @@ def test_no_single_wrong_bit_goes_unseen() -> None:
         assert not any(body is not None for body in Decoder().feed(bytes(spoilt))), bit
 
 
-def test_request_and_reply() -> None:
-    [body] = Decoder().feed(request(3, 0x0201, 0x0403, b"abc"))
-    assert body == b"\x03\x01\x02\x03\x04abc"
+def test_request_reply_and_tile() -> None:
+    assert [*Decoder().feed(request(3, 0x0201, 0x0403, b"abc"))] == [b"\x03\x01\x02\x03\x04abc"]
     assert Reply.parse(b"\x83\x01\x02\x03\x04\x05abc") == Reply(3, 0x0201, 0x0403, 5, b"abc")
     assert Reply.parse(b"\x03\x01\x02\x03\x04\x05abc") is None
     assert Reply.parse(b"\x83\x01\x02\x03\x04") is None
-
-
-def test_tile() -> None:
     tile = TileJob(0x0102, 0x0304, 256, add=True, clear_nan=False, emit=False, keep=True)
     assert tile.to_bytes() == bytes([2, 1, 4, 3, 255, 0b1001])
 
@@ -67,31 +64,33 @@ IDENTITY = Identity(
 )
 
 
+LARGEST = replace(IDENTITY, config=replace(IDENTITY.config, depth=256), weights=65536, activations=65536, results=65536)
+
+
 def test_identity_is_json_and_comes_back() -> None:
     fields = json.loads(IDENTITY.to_bytes())["openmxu"]
     assert fields["unit"]["operand"] == "fp16"
-    assert Identity.parse(IDENTITY.to_bytes()) == IDENTITY
     assert "2x3 unit, fp16 operands, fp16 in, fp32 out" in str(IDENTITY)
+    for identity in (IDENTITY, replace(LARGEST, frame=65536, baud=10**9)):
+        assert Identity.parse(identity.to_bytes()) == identity
 
 
 NO_OBJECTS = (b"", b"\xff\xfe", b"[]", b'{"openmxu":{}}', b'{"openmxu":{"protocol":1,"unit":{}}}')
 DEEP = (b"[" * 100_000, b'{"openmxu":' * 100_000, b'{"openmxu":[["protocol",1]]}')
-LARGEST = replace(IDENTITY, config=replace(IDENTITY.config, depth=256), weights=65536, activations=65536, results=65536)
+
+
+def _changed(old: bytes, new: bytes) -> bytes:
+    assert old in IDENTITY.to_bytes()
+    return IDENTITY.to_bytes().replace(old, new)
 
 
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (
-            IDENTITY.to_bytes().replace(b'"protocol":1', b'"protocol":9'),
-            "the board must have protocol version 1, not 9: build it anew",
-        ),
-        (IDENTITY.to_bytes().replace(b'"rows":2', b'"rows":0'), "rows must be"),
-        (
-            replace(LARGEST, config=replace(IDENTITY.config, depth=512)).to_bytes(),
-            "the board must say depth from 2 to 256, not 512$",
-        ),
-        (replace(LARGEST, results=65537).to_bytes(), "the board must say results from 1 to 65536, not 65537$"),
+        (_changed(b'"protocol":1', b'"protocol":9'), "the board must have protocol version 1, not 9: build it anew"),
+        (_changed(b'"rows":2', b'"rows":0'), "rows must be"),
+        (_changed(b'"depth":8', b'"depth":512'), "the board must say depth from 2 to 256, not 512$"),
+        (_changed(b'"results":64', b'"results":65537'), "the board must say results from 1 to 65536, not 65537$"),
         *((data, "the board must say what it is, not b") for data in NO_OBJECTS + DEEP),
     ],
 )
@@ -104,8 +103,6 @@ ABSURD = (
     *("null", '"1"', "1.5", "NaN", "-Infinity", "true", "[]", "{}", '"\\u001b[2J"', "[" * 900 + "]" * 900),
     *("-1", str(2**31), str(2**63), "1" + 400 * "0", "1" + 5000 * "0"),
 )
-
-
 NUMBERS = ("weights", "activations", "results", "frame", "clock", "baud", "protocol")
 OTHERS = ("counters", "package", "build", "unit", "rows", "columns", "stages", "operand", "depth", "status")
 
@@ -126,15 +123,10 @@ def test_absurd_identities(field: str, value: str) -> None:
     assert len(str(found.value)) < 200 or field in OTHERS
 
 
-def test_an_identity_on_the_terminal(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_identity_on_the_terminal(monkeypatch: pytest.MonkeyPatch, shown: Said) -> None:
     """Nothing that a board calls itself acts on it."""
     host = SimpleNamespace(identity=replace(IDENTITY, build="\x1b[2J"), port="tty\x1b]0;t\x07")
     monkeypatch.setattr("openmxu_boards.host.connect", lambda port: nullcontext(host))
-    assert main(["board", "info", "--port", "here"]) == 0
-    out = capsys.readouterr().out
+    out = shown("board info --port here")
     assert all(line.isprintable() for line in out.split("\n"))
     assert r"build \x1b[2J" in out
-
-
-def test_the_largest_identity() -> None:
-    assert Identity.parse(replace(LARGEST, frame=65536, baud=10**9).to_bytes()).frame == 65536

@@ -10,18 +10,21 @@ import pytest
 onnx = pytest.importorskip("onnx", reason="ONNX is not installed: make setup-models")
 pytest.importorskip("onnxruntime", reason="onnxruntime is not installed: make setup-models")
 
-from openmxu.cli.frame import main  # noqa: E402
 from openmxu.spec.commands import assemble  # noqa: E402
 from openmxu_sim.accelerator import shared_bus  # noqa: E402
 from openmxu_sim.accelerator.container import read_network  # noqa: E402
 from openmxu_sim.accelerator.simulation import Run, SimulatedAccelerator  # noqa: E402
 from openmxu_sim.onnx.runtime import Session, load  # noqa: E402
 
-from ..conftest import needs_compiler  # noqa: E402
+from ..conftest import Command, Said, needs_compiler  # noqa: E402
 from .onnx.graphs import model  # noqa: E402
 
-_SIZE = ["--rows", "2", "--columns", "2", "--stages", "1"]
-_SMALL = ["--beat", "32", "--scratchpad", "80", "--weights", "100"]
+_SIZE = "--rows 2 --columns 2 --stages 1"
+_FEW = f"{_SIZE} --scratchpad 80"
+_SMALL = f"{_FEW} --beat 32 --weights 100"
+_RUN = f"run model.onnx {_SIZE} --input x.npz"
+_SHARED = f"run model.onnx {_SMALL} --input x.npz"
+_SAME = re.compile(r"\n0 of [\d,]+ words of the scratchpad differ from the definition\.")
 
 
 @pytest.fixture
@@ -37,81 +40,73 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def _expected(folder: Path) -> np.ndarray:
+def _is_right(folder: Path) -> bool:
+    """Whether the result is the model's."""
     images, session = np.load(folder / "x.npz")["x"].astype(np.float32), Session(load(folder / "model.onnx"))
-    return np.concatenate([session.run({"x": image[np.newaxis]})["y"] for image in images])
+    expected = np.concatenate([session.run({"x": image[np.newaxis]})["y"] for image in images])
+    return bool((np.load("y.npz")["y"] == expected).all())
+
+
+def _rows(shown: str) -> list[list[str]]:
+    """The cells of rows with a share, without commas."""
+    return [[cell.strip().replace(",", "") for cell in row.split("|")] for row in shown.splitlines() if "%" in row]
 
 
 @needs_compiler
-def test_compile_and_run(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["compile", "model.onnx", *_SIZE, "-o", "model.mxa"]) == 0
-    shown = capsys.readouterr()
-    assert "the host computes: Softmax shares: no operator of the accelerator" in shown.err
-    assert [line.split()[1] for line in shown.out.splitlines() if "%" in line] == ["first", "dense", "all"]
-    assert main(["run", "model.mxa", "--input", "x.npz", "-o", "y.npz", "--check"]) == 0
-    shown = capsys.readouterr()
-    assert "0 of 65,536 words of the scratchpad differ from the definition." in shown.out
-    rows = [re.findall(r"\d[\d,.]*", line) for line in shown.out.splitlines() if "%" in line]
+def test_compile_and_run(folder: Path, command: Command, shown: Said) -> None:
+    code, out, err = command(f"compile model.onnx {_SIZE} -o model.mxa")
+    assert (code, [row[1] for row in _rows(out)]) == (0, ["first", "dense", "all"])
+    assert "the host computes: Softmax shares: no operator of the accelerator" in err
+    out = shown("run model.mxa --input x.npz -o y.npz --check")
+    assert "0 of 65,536 words of the scratchpad differ from the definition." in out
+    rows = [re.findall(r"\d[\d,.]*", line) for line in out.splitlines() if "%" in line]
     *layers, every, measured = [[int(cell.replace(",", "")) for cell in row if "." not in cell] for row in rows]
     assert [sum(layer[2] for layer in layers)] == every[2:] == measured  # each lasts until the next begins
     assert all(formula < cycles < formula + 60 for _, formula, cycles in layers)
-    assert (np.load("y.npz")["y"] == _expected(folder)).all()
+    assert _is_right(folder)
 
 
-def test_run_of_a_model_by_the_definition(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["run", "model.onnx", *_SIZE, "--input", "x.npz", "-o", "y.npz", "--engine", "model"]) == 0
-    assert "easured" not in capsys.readouterr().out
-    assert (np.load("y.npz")["y"] == _expected(folder)).all()
+def test_run_of_a_model_by_the_definition(folder: Path, shown: Said) -> None:
+    assert "easured" not in shown(f"{_RUN} -o y.npz --engine model")
+    assert _is_right(folder)
 
 
-def test_a_network_in_stripes(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_network_in_stripes(folder: Path, shown: Said, refused: Said) -> None:
     """Rows of 4 bytes by hand: 12 are loaded and 4 stored for each of two lines, then 8 and 3; pictures have 27."""
-    small = [*_SIZE, "--scratchpad", "80"]
-    assert main(["compile", "model.onnx", *small, "-o", "model.mxa"]) == 0
-    shown = capsys.readouterr().out
-    moved = [line.split("|")[-3:-1] for line in shown.splitlines() if "%" in line]
-    assert [int(count) for count, _ in moved] == [128, 44, 172]
-    cycles = [int(line.split("|")[3].replace(",", "")) for line in shown.splitlines() if "%" in line]
-    assert [rate.strip() for _, rate in moved] == [
-        f"{count / taken:.2f}" for count, taken in zip([128, 44, 172], cycles, strict=True)
+    out = shown(f"compile model.onnx {_FEW} -o model.mxa")
+    moved = [128, 44, 172]
+    assert [row[-3:-1] for row in _rows(out)] == [
+        [str(count), f"{count / int(row[3]):.2f}"] for count, row in zip(moved, _rows(out), strict=True)
     ]
-    assert "load and store need 108 bytes of memory; " in shown
-    for given in (["model.mxa"], ["model.onnx", *small]):
-        assert main(["run", *given, "--input", "x.npz", "-o", "y.npz", "--engine", "model"]) == 0
-        assert capsys.readouterr().out == shown
-        assert (np.load("y.npz")["y"] == _expected(folder)).all()
-        assert main(["run", *given, "--input", "x.npz", "-o", "z.npz", "--simulate"]) == 2
+    assert "load and store need 108 bytes of memory; " in out
+    for given in ("model.mxa", f"model.onnx {_FEW}"):
+        assert shown(f"run {given} --input x.npz -o y.npz --engine model") == out
+        assert _is_right(folder)
         message = "MODEL must be compiled for a scratchpad of at least 100 bytes, not 80, or with --beat: "
-        assert message in capsys.readouterr().err
+        assert message in refused(f"run {given} --input x.npz -o z.npz --simulate", works=True)
     assert not Path("z.npz").exists()
 
 
 @needs_compiler
-def test_a_network_from_a_memory(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_network_from_a_memory(folder: Path, shown: Said, refused: Said) -> None:
     """With a bus and few rows, on the RTL: the picture, results and weights are in the memory."""
-    assert main(["compile", "model.onnx", *_SIZE, *_SMALL, "-o", "m.mxa"]) == 0
-    assert main(["run", "m.mxa", "--input", "x.npz", "-o", "y.npz", "--check"]) == 0
-    shown = capsys.readouterr().out
-    assert re.search(r"\n0 of \d+ words of the scratchpad differ from the definition\.", shown)
-    assert (np.load("y.npz")["y"] == _expected(folder)).all()
-    assert main(["compile", "model.onnx", *_SIZE, "--beat", "64"]) == 2
-    assert capsys.readouterr().err == "openmxu compile: beat must be 0 or one of 32, not 64\n"
+    shown(f"compile model.onnx {_SMALL} -o m.mxa")
+    assert _SAME.search(shown("run m.mxa --input x.npz -o y.npz --check"))
+    assert _is_right(folder)
+    said = refused(f"compile model.onnx {_SIZE} --beat 64")
+    assert said == "openmxu compile: beat must be 0 or one of 32, not 64\n"
 
 
 @needs_compiler
-def test_accelerators_on_one_bus(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_accelerators_on_one_bus(folder: Path, shown: Said) -> None:
     """Three pictures on two: the last one has the bus for itself. Weights are in the memory once."""
-    rng = np.random.default_rng(2)
-    np.savez("x.npz", x=rng.integers(-2, 3, (3, 1, 4, 4)))
-    together = ["--input", "x.npz", "-o", "y.npz", "--check", "--accelerators"]
+    np.savez("x.npz", x=np.random.default_rng(2).integers(-2, 3, (3, 1, 4, 4)))
     figures = []
-    for count in ("1", "2", "3"):
-        assert main(["run", "model.onnx", *_SIZE, *_SMALL, *together, count]) == 0
-        shown = capsys.readouterr().out
-        assert re.search(r"\n0 of \d+ words of the scratchpad differ from the definition\.", shown)
-        assert (np.load("y.npz")["y"] == _expected(folder)).all()
-        cells = [cell.strip().replace(",", "") for cell in shown.splitlines()[-1].split("|")[1:-1]]
-        figures.append([float(cell.rstrip("%")) for cell in cells])
+    for count in (1, 2, 3):
+        out = shown(f"{_SHARED} -o y.npz --check --accelerators {count}")
+        assert _SAME.search(out)
+        assert _is_right(folder)
+        figures.append([float(cell.rstrip("%")) for cell in _rows(out)[-1][1:-1]])
     (*_, reads, writes), *_ = figures
     cycles, alone = [row[2] for row in figures], figures[0][4]
     assert [row[:2] + row[4:5] for row in figures] == [[count, 3, alone] for count in (1, 2, 3)]
@@ -121,15 +116,13 @@ def test_accelerators_on_one_bus(folder: Path, capsys: pytest.CaptureFixture[str
     for row in figures:  # the same beats in fewer cycles
         assert row[3] == round(row[2] / 3)
         assert row[5:] == pytest.approx([share * cycles[0] / row[2] for share in (reads, writes)], abs=0.15 * row[0])
-    assert main(["compile", "model.onnx", *_SIZE, *_SMALL]) == 0
-    *_, every = (line for line in capsys.readouterr().out.splitlines() if "%" in line)
-    moved = every.split("|")[-3]
-    assert (reads + writes) / 100 * cycles[0] * 4 == pytest.approx(3 * int(moved.replace(",", "")), rel=0.01)
+    moved = int(_rows(shown(f"compile model.onnx {_SMALL}"))[-1][-3])
+    assert (reads + writes) / 100 * cycles[0] * 4 == pytest.approx(3 * moved, rel=0.01)
 
 
 @needs_compiler
 @pytest.mark.usefixtures("folder")
-def test_accelerators_share_a_memory(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_accelerators_share_a_memory(monkeypatch: pytest.MonkeyPatch, shown: Said) -> None:
     """Weights are in it once; one alone runs before, on a copy, and the last one that ends counts."""
     attach, together = SimulatedAccelerator.attach, SimulatedAccelerator.run_together
     memories, reports = list[np.ndarray](), list[list[Run]]()
@@ -144,49 +137,43 @@ def test_accelerators_share_a_memory(monkeypatch: pytest.MonkeyPatch, capsys: py
 
     monkeypatch.setattr(SimulatedAccelerator, "attach", seen)
     monkeypatch.setattr(SimulatedAccelerator, "run_together", noted)
-    assert main(["compile", "model.onnx", *_SIZE, *_SMALL, "-o", "m.mxa"]) == 0
-    assert main(["run", "m.mxa", "--input", "x.npz", "--accelerators", "2"]) == 0
+    shown(f"compile model.onnx {_SMALL} -o m.mxa")
+    out = shown("run m.mxa --input x.npz --accelerators 2")
     weights = read_network(Path("m.mxa")).lowered.weights.tobytes()
     assert [memory.tobytes().count(weights) for memory in memories] == [1, 1, 1]
     assert memories[1] is memories[2] is not memories[0]
     [alone], (first, last) = reports
     assert first.cycles != last.cycles
-    assert f"| {max(first.cycles, last.cycles):,} |" in capsys.readouterr().out
+    assert f"| {max(first.cycles, last.cycles):,} |" in out
     assert alone.cycles < min(first.cycles, last.cycles)
 
 
 @needs_compiler
 @pytest.mark.usefixtures("folder")
-def test_one_of_two_accelerators_stops(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    bad = assemble("pool reads=0 writes=1\nstore rows=0 valid=3 address=0\nend")
-    monkeypatch.setattr(shared_bus, "moved", lambda program, words: bad if words else program)
-    assert main(["run", "model.onnx", *_SIZE, *_SMALL, "--input", "x.npz", "--accelerators", "2"]) == 1
-    assert "command 1 stopped accelerator 1: COMMAND" in capsys.readouterr().err
-
-
-@needs_compiler
-@pytest.mark.usefixtures("folder")
-def test_a_wrong_word_fails(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    read = SimulatedAccelerator.scratchpad
+def test_what_fails(monkeypatch: pytest.MonkeyPatch, command: Command) -> None:
+    """With exit code 1: a wrong word; a program that stops, alone or on one of two accelerators."""
+    read, write = SimulatedAccelerator.scratchpad, SimulatedAccelerator.write
+    refused, stops = (
+        assemble("load rows=0 valid=1 address=0\nend"),
+        assemble("pool reads=0 writes=1\nstore rows=0 valid=3 address=0\nend"),
+    )
 
     def wrong(machine: SimulatedAccelerator) -> np.ndarray:
         words = read(machine)
         words[7, 1] ^= 1
         return words
 
-    monkeypatch.setattr(SimulatedAccelerator, "scratchpad", wrong)
-    assert main(["run", "model.onnx", *_SIZE, "--input", "x.npz", "--check"]) == 1
-    assert "2 of 65,536 words of the scratchpad differ from the definition." in capsys.readouterr().out
-
-
-@needs_compiler
-@pytest.mark.usefixtures("folder")
-def test_a_program_that_stops(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    write = SimulatedAccelerator.write
-    bad = assemble("load rows=0 valid=1 address=0\nend")
-    monkeypatch.setattr(SimulatedAccelerator, "write", lambda machine, _, memories: write(machine, bad, memories))
-    assert main(["run", "model.onnx", *_SIZE, "--input", "x.npz"]) == 1
-    assert "command 0 stopped the accelerator: ENGINE" in capsys.readouterr().err
+    with monkeypatch.context() as patch:
+        patch.setattr(SimulatedAccelerator, "scratchpad", wrong)
+        code, out, _ = command(f"{_RUN} --check")
+        assert (code, "2 of 65,536 words of the scratchpad differ from the definition." in out) == (1, True)
+    with monkeypatch.context() as patch:
+        patch.setattr(SimulatedAccelerator, "write", lambda machine, _, memories: write(machine, refused, memories))
+        code, _, err = command(_RUN)
+        assert (code, "command 0 stopped the accelerator: ENGINE" in err) == (1, True), err
+    monkeypatch.setattr(shared_bus, "moved", lambda program, words: stops if words else program)
+    code, _, err = command(f"{_SHARED} --accelerators 2")
+    assert (code, "command 1 stopped accelerator 1: COMMAND" in err) == (1, True), err
 
 
 @pytest.mark.parametrize(
@@ -217,28 +204,25 @@ def test_a_program_that_stops(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Ca
     ],
 )
 @pytest.mark.usefixtures("folder")
-def test_invalid_requests(arguments: str, message: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_invalid_requests(arguments: str, message: str, refused: Said) -> None:
+    pictures = {"none": np.zeros((0, 1, 4, 4)), "large": np.zeros((1, 1, 5, 4)), "bool": np.zeros((1, 1, 4, 4), bool)}
+    for name, array in pictures.items():
+        np.savez(f"{name}.npz", x=array)
     np.savez("other.npz", z=np.zeros((1, 1, 4, 4)))
-    np.savez("none.npz", x=np.zeros((0, 1, 4, 4)))
-    np.savez("large.npz", x=np.zeros((1, 1, 5, 4)))
-    np.savez("bool.npz", x=np.zeros((1, 1, 4, 4), bool))
     Path("cut.mxa").write_bytes(Path("x.npz").read_bytes()[:-40])
-    assert main([*arguments.split(), "-o", "out"]) == 2
-    lines = capsys.readouterr().err.splitlines()
-    assert any(message in line for line in lines), lines
-    assert not Path("out").exists()
+    assert message in refused(f"{arguments} -o out", works="model.onnx" in arguments)
 
 
 @needs_compiler
 @pytest.mark.usefixtures("folder")
-def test_a_program_of_many_commands(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_program_of_many_commands(shown: Said) -> None:
     """The machine has room for it; the output has any name."""
     text = "g (float[1, 1, 200, 4] x) => (file) { [first] c = Conv (x, w) file = Relu (c) }"
     w = np.random.default_rng(1).integers(-1, 2, (3, 1, 3, 3)).astype(np.float32)
     long = model(text, opset=17, ir=8, w=w)
     onnx.save(long, "long.ONNX")
     np.savez("x.npz", x=np.random.default_rng(1).integers(-2, 3, (1, 1, 200, 4)))
-    assert main(["run", "long.ONNX", *_SIZE, "--depth", "4", "--input", "x.npz", "--check", "-o", "y.npz"]) == 0
-    assert re.search(r"\| first \| 99 \|(.|\n)*0 of 32,768 words", capsys.readouterr().out)
+    out = shown(f"run long.ONNX {_SIZE} --depth 4 --input x.npz --check -o y.npz")
+    assert re.search(r"\| first \| 99 \|(.|\n)*0 of 32,768 words", out)
     image = np.load("x.npz")["x"].astype(np.float32)
     assert (np.load("y.npz")["file"] == Session(long).run({"x": image})["file"]).all()

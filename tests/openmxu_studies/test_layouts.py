@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from openmxu.area.target.liberty import parse_library
-from openmxu.cli import frame
 from openmxu.layout.kit import Buffer, Kit
 from openmxu.layout.placed import Instance, Placed
 from openmxu_sim.energy.cells import read_cells
@@ -19,7 +18,7 @@ from openmxu_studies.layouts import laying
 from openmxu_studies.layouts.formats import Cost, Layouts, to_markdown
 from openmxu_studies.layouts.wired import timed
 
-from ..conftest import needs_compiler
+from ..conftest import Said, needs_compiler
 from ..openmxu_sim.energy.library import GATES, LOAD, flip_flop, gate, library
 
 _WITH_BUFFER = GATES + flip_flop() + gate("BUF", 1, "A", "A", "positive_unate")
@@ -114,7 +113,7 @@ def test_designs() -> None:
     assert {"multiplier fp32", "processing element bf16, 6 stages", "processing element of 4 terms fp16"} <= {*names}
 
 
-def test_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shown: Said) -> None:
     asked: list[Any] = []
 
     def layouts(roots: Sequence[Path], peers: Path | None, only: Sequence[str], tell: Any) -> Layouts:
@@ -122,29 +121,16 @@ def test_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest
         return Layouts("", "", {}, (_COST,))
 
     monkeypatch.setattr(laying, "layouts", layouts)
-    command = ["study", "layouts", "--pdk", str(tmp_path), "--only", "a", "--json", str(tmp_path / "r.json")]
-    assert frame.main(command) == 0
+    assert "pe bf16" in shown("study layouts --only a --json r.json --pdk", str(tmp_path))
     assert asked == [([tmp_path], None, ["a"])]
     assert len(json.loads((tmp_path / "r.json").read_text())["costs"]) == 1
-    assert "pe bf16" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(
-    ("options", "complaint"),
-    [
-        ([], "--pdk must name a folder with the files of IHP's SG13G2, or $OPENMXU_PDK several"),
-        (["--pdk", "nowhere"], "--pdk must be folders, and 'nowhere' is none"),
-    ],
-)
-def test_no_kit(
-    options: Sequence[str], complaint: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_no_kit_and_an_unknown_design(monkeypatch: pytest.MonkeyPatch, refused: Said) -> None:
     monkeypatch.delenv("OPENMXU_PDK", raising=False)
-    assert frame.main(["study", "layouts", *options]) == 2
-    assert complaint in capsys.readouterr().err
-
-
-def test_an_unknown_design(monkeypatch: pytest.MonkeyPatch) -> None:
+    kit = "--pdk must name a folder with the files of IHP's SG13G2, or $OPENMXU_PDK several"
+    assert kit in refused("study layouts")
+    assert "--pdk must be folders, and 'nowhere' is none" in refused("study layouts --pdk nowhere")
     monkeypatch.setattr(laying, "find_foundry", lambda *_, **__: SimpleNamespace(name="x"))
     with pytest.raises(ValueError, match=r"only must be one of multiplier bf16; .*, not 'pe'"):
         laying.layouts([], None, ["pe"], print)

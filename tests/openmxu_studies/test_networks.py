@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -12,12 +13,11 @@ pytest.importorskip("onnxruntime", reason="onnxruntime is not installed: make se
 
 from onnx import numpy_helper
 
-from openmxu.cli import frame  # needs ONNX
-from openmxu_sim.onnx.runtime import Session
+from openmxu_sim.onnx.runtime import Session  # needs ONNX
 from openmxu_studies.networks import runs, shapes
 from openmxu_studies.networks.sizes import Case, Finding, Networks, to_markdown
 
-from ..conftest import needs_compiler
+from ..conftest import Said, needs_compiler
 from ..openmxu_sim.onnx import graphs
 
 _CASE = Case("ResNet-20", 2, 1, 16, "4K", "4K", 32)
@@ -87,15 +87,9 @@ def test_record() -> None:
     assert "3.50 bytes a cycle | 25.0% | 1.5 s | 0 of 64 |" in text
 
 
-def test_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    asked: list[Case] = []
-
-    def measure(case: Case) -> Finding:
-        asked.append(case)
-        return _FINDING
-
+def test_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shown: Said) -> None:
+    measure = Mock(return_value=_FINDING)
     monkeypatch.setattr(runs, "measure", measure)
-    assert frame.main(["study", "networks", "--json", str(tmp_path / "r.json")]) == 0
-    assert [case.size for case in asked] == [4, 16]
+    assert "0 of 64" in shown("study networks --json r.json")
+    assert [case.size for [case], _ in measure.call_args_list] == [4, 16]
     assert len(json.loads((tmp_path / "r.json").read_text())["findings"]) == 2
-    assert "0 of 64" in capsys.readouterr().out

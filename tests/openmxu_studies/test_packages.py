@@ -1,6 +1,5 @@
 """Files of packages: the right ones, kept, and a line that says why there are none. Nothing here needs a network."""
 
-import io
 import os
 import sys
 import tarfile
@@ -9,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from openmxu.cli.frame import main
 from openmxu_sim.verify.checks import checks
 from openmxu_studies.packages import from_npm, from_pypi
+
+from ..conftest import Said
 
 
 @pytest.fixture(autouse=True)
@@ -23,11 +23,11 @@ def test_files_of_npm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     npm = tmp_path / "bin" / "npm"
     npm.parent.mkdir()
     npm.touch(0o755)
+    (tmp_path / "package").mkdir()
     with tarfile.open(tmp_path / "made.tgz", "w:gz") as archive:
         for name, content in (("package/one", b"1"), ("package/two", b"\x00two")):
-            info = tarfile.TarInfo(name)
-            info.size = len(content)
-            archive.addfile(info, io.BytesIO(content))
+            (tmp_path / name).write_bytes(content)
+            archive.add(tmp_path / name, name)
     npm.write_text(f'#!/bin/sh\n[ "$*" = "pack --silent toy@1.0" ] && cp {tmp_path}/made.tgz toy-1.0.tgz\n')
     monkeypatch.setenv("PATH", f"{npm.parent}{os.pathsep}{os.environ['PATH']}")
     assert from_npm("toy@1.0", ["package/two", "package/one"]) == [b"\x00two", b"1"]
@@ -60,17 +60,13 @@ def test_files_of_a_wheel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
         from_pypi("openmxu-toy==2.0", ["toy/model.bin"])
 
 
-@pytest.mark.parametrize("command", ["study training", "study pretrained", "verify --faults --json f.json"])
-def test_a_wheel_has_no_studies(
-    command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    monkeypatch.chdir(tmp_path)
+@pytest.mark.parametrize("words", ["study training", "study pretrained", "verify --faults --json f.json"])
+def test_a_wheel_has_no_studies(words: str, monkeypatch: pytest.MonkeyPatch, refused: Said, tmp_path: Path) -> None:
     for name in [name for name in sys.modules if name.partition(".")[0] == "openmxu_studies"]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "openmxu_studies", None)
     checks.cache_clear()
-    assert main(command.split()) == 2
     said = "needs OpenMXU's repository, where docs/studies is: clone it, and run make setup-models"
-    option = "--faults" if "--faults" in command else command
-    assert capsys.readouterr().err.splitlines()[-1].endswith(f": {option} {said}")
+    option = "--faults" if "--faults" in words else words
+    assert refused(words).splitlines()[-1].endswith(f": {option} {said}")
     assert not list(tmp_path.iterdir())

@@ -11,10 +11,10 @@ import pytest
 pytest.importorskip("onnx", reason="ONNX is not installed: make setup-models")
 pytest.importorskip("onnxruntime", reason="onnxruntime is not installed: make setup-models")
 
-from openmxu.cli import frame  # needs ONNX
-from openmxu_studies.pretrained import ask, samples
+from openmxu_studies.pretrained import ask, samples  # needs ONNX
 from openmxu_studies.pretrained.answers import Finding, Pretrained, to_markdown
 
+from ..conftest import Said
 from ..openmxu_sim.onnx import graphs
 
 LABELS = ["c", "markdown", "python", "toml"]
@@ -29,7 +29,7 @@ def _model(weights: Any) -> Any:
 
 
 @pytest.fixture
-def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def _places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A library of Python's and installed packages, of a few files."""
     others = ("stdlib/c.h", "stdlib/c.so", "purelib/t.toml", "purelib/z/deep.c", "purelib/z/read.md")
     for name, content in (
@@ -40,12 +40,14 @@ def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_bytes(content)
     monkeypatch.setattr(samples.sysconfig, "get_paths", lambda: {n: str(tmp_path / n) for n in ("stdlib", "purelib")})
-    return tmp_path
 
 
-@pytest.mark.usefixtures("places")
+@pytest.mark.usefixtures("_places")
 def test_files() -> None:
-    """Each kind in turn; of those whose name says one kind, that the network knows; and none that is nearly empty."""
+    """Each kind in turn; of those whose name says one kind, that the network knows; and none that is nearly empty.
+
+    Short ones are padded.
+    """
     found = samples.files(10, *FILES)
     assert sorted(found.truth) == ["c", "markdown", "python", "python", "toml"]
     assert set(found.truth[:4]) == {"c", "markdown", "python", "toml"}
@@ -55,25 +57,17 @@ def test_files() -> None:
     assert bytes(first.tolist()) == b"01234567wxyz", "the block's blanks at both ends are not counted"
     assert len(samples.files(2, *FILES).truth) == 2
     assert found.answers(np.eye(4)[[2, 0]]) == ["python", "c"]
-
-
-def test_short_files_are_padded(places: Path) -> None:
     config = {**CONFIG, "beg_size": 70, "end_size": 70, "block_size": 100}
     found = samples.files(9, json.dumps(config).encode(), json.dumps({"toml": {"extensions": ["py"]}}).encode())
-    assert places.exists()
     rows = {bytes(row[row < 256].tolist()): row for batch in found.batches for row in batch}
     row = rows[2 * (b"second" + b"." * 60)]
-    assert row[:66].max() < 256
-    assert (row[66:74] == 256).all()
-    assert row[74:].max() < 256
+    assert np.flatnonzero(row >= 256).tolist() == [*range(66, 74)]
+    assert row.max() == 256
 
 
-def test_what_is_read() -> None:
+def test_what_is_read_and_regions() -> None:
     for places, letters in (([0, 1, 1, 0, 1, 2, 2, 3, 0], "aab"), ([0, 0], ""), ([2, 0, 2], "bb")):
         assert samples._spelt(["", "a", "b", " "], np.array(places)) == letters
-
-
-def test_regions() -> None:
     page = np.zeros((2, 1, 40, 40), np.float32)
     page[0, 0, 2:12, 2:12] = page[0, 0, 20:30, 2:30] = 0.9
     page[0, 0, 35:37, 35:37] = 0.9
@@ -96,8 +90,8 @@ def test_lines_and_pages_are_drawn() -> None:
     assert ink == pages.truth
 
 
-@pytest.mark.usefixtures("places")
-def test_answers_are_counted(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.usefixtures("_places")
+def test_answers_are_counted(monkeypatch: pytest.MonkeyPatch, shown: Said, refused: Said) -> None:
     """Weights that bf16 cannot tell apart: fp32 says one kind, narrower operands say the first."""
     weights = np.full((12, 4), 1.0, np.float32)
     weights[:, 2] += 2.0**-12
@@ -114,34 +108,29 @@ def test_answers_are_counted(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Cap
     for unit in ("bf16", "fp16", "fp8_e5m2"):
         assert (by_unit[unit].right, by_unit[unit].changed, by_unit[unit].lost) == (1, 5, 0), unit
     assert to_markdown(found).startswith("`openmxu study pretrained`, ")
-    assert found.tools["toys"] == "toy 1.0, MIT"
-    assert found.tools["Python"] == platform.python_version()
+    assert (found.tools["toys"], found.tools["Python"]) == ("toy 1.0, MIT", platform.python_version())
     assert Pretrained.of_json(found.to_json()) == found
     assert "\n| bf16 | 0.2000 | 5 | 0 | 8 | 0 |\n" not in to_markdown(found)
     assert "\n| onnxruntime | 0.4000 | 0 |  |  |\n" in to_markdown(found)
-    assert frame.main(["study", "pretrained"]) == 0
-    assert "## Toys\n" in capsys.readouterr().out
+    assert "## Toys\n" in shown("study pretrained")
     asked = {each.unit: each for each in ask.pretrained(threads=1, terms=8).findings}
     assert list(asked) == ["onnxruntime", "bf16", "bf16, 8 terms"]
     assert asked["bf16, 8 terms"].cycles < asked["bf16"].cycles == by_unit["bf16"].cycles
-    assert frame.main(["study", "pretrained", "--terms", "5"]) == 2
-    assert "terms must be 1, 2, 4 or 8, not 5" in capsys.readouterr().err
+    assert "terms must be 1, 2, 4 or 8, not 5" in refused("study pretrained --terms 5")
 
 
-def test_tables() -> None:
+def test_tables_and_verdicts_on_several_terms() -> None:
     found = Finding("a net", "bf16", 8, 6, 1, 0.125, 4321)
     text = to_markdown(Pretrained("2026-01-31", "a machine", {}, True, (found,)))
     assert text.startswith("`openmxu study pretrained --full`, 2026-01-31, a machine.\n")
     assert "\n8 samples.\n" in text
     assert "\n| bf16 | 0.7500 | 1 | 0.12 | 4,321 |\n" in text
-
-
-@pytest.mark.parametrize(("right", "verdict"), [(7, "+1 right, within"), (4, "-2 right, beyond")])
-def test_verdicts_on_several_terms(right: int, verdict: str) -> None:
-    found = (Finding("a net", unit, 8, n, 1, 0.0, 4321) for unit, n in (("onnxruntime", 8), ("bf16", 6), ("4", right)))
-    text = to_markdown(Pretrained("2026-01-31", "a machine", {}, False, tuple(found), 4))
-    assert text.startswith("`openmxu study pretrained --terms 4`, 2026-01-31, a machine.\n")
-    assert text.endswith(f"\n\n4 terms: {verdict} the standard error of so many samples, 1.2.\n")
+    for right, verdict in ((7, "+1 right, within"), (4, "-2 right, beyond")):
+        units = [("onnxruntime", 8), ("bf16", 6), ("4", right)]
+        several = tuple(Finding("a net", unit, 8, count, 1, 0.0, 4321) for unit, count in units)
+        text = to_markdown(Pretrained("2026-01-31", "a machine", {}, False, several, 4))
+        assert text.startswith("`openmxu study pretrained --terms 4`, 2026-01-31, a machine.\n")
+        assert text.endswith(f"\n\n4 terms: {verdict} the standard error of so many samples, 1.2.\n")
 
 
 @pytest.mark.slow

@@ -1,9 +1,11 @@
 """Recipes: what is trained, how it is judged, and that the record is what was found."""
 
+from collections import Counter
 from dataclasses import replace
 from math import nan
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -11,12 +13,13 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed: make setu
 pytest.importorskip("onnxscript", reason="what studies need is not installed: make setup-models")
 
 import openmxu_sim.torch as mxu  # noqa: E402
-from openmxu.cli import frame  # noqa: E402
 from openmxu_studies.recipes import recipe_plan, recipe_trials  # noqa: E402
 from openmxu_studies.recipes.learners import LEARNERS, ResNet, VisionTransformer  # noqa: E402
 from openmxu_studies.recipes.recipe_plan import ELEMENTS, PLAIN, RECIPES, REFERENCE, Plan, Trial  # noqa: E402
 from openmxu_studies.recipes.recipe_report import Recipes, Result, recorded_layouts, to_markdown, to_svg  # noqa: E402
 from openmxu_studies.training import data  # noqa: E402
+
+from ..conftest import Said  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
@@ -46,9 +49,7 @@ def test_plans() -> None:
     full, short = list(Plan(full=True).trials()), list(Plan().trials())
     assert {trial.recipe for trial in full} == set(RECIPES)
     assert len(set(full)) == len(full) > len(short)
-    seeds = {(trial.network, trial.recipe): 0 for trial in full}
-    for trial in full:
-        seeds[trial.network, trial.recipe] += 1
+    seeds = Counter((trial.network, trial.recipe) for trial in full)
     assert seeds["resnet", REFERENCE] == seeds["vit", PLAIN] == 5
     assert seeds["text", REFERENCE] == 3
     assert {trial.network for trial in short} == {"resnet", "vit"}
@@ -112,8 +113,7 @@ def test_verdicts(scores: list[float], accuracy: str, loss: str) -> None:
     record = _record(other=scores)
     assert (record.verdict("vit", "other"), record.verdict("text", "other")) == (accuracy, loss)
     text = to_markdown(record)
-    row = f"| other | {len(scores)} | "
-    assert row in text
+    assert f"| other | {len(scores)} | " in text
     assert text.count(f" | {accuracy} |") >= 1
 
 
@@ -125,22 +125,15 @@ def test_the_record_is_read_back() -> None:
     assert "area of a processing element" in drawn
 
 
-def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    asked = []
-
-    def recipes(plan: Plan, **options: Any) -> Recipes:
-        asked.append((plan, options["jobs"], options["cluster"]))
-        return replace(_record(), full=plan.full)
-
+def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shown: Said, refused: Said) -> None:
+    recipes = Mock(return_value=replace(_record(), full=False))
     monkeypatch.setattr(recipe_trials, "recipes", recipes)
-    file, plot = tmp_path / "r.json", tmp_path / "r.svg"
-    assert frame.main(["study", "recipes", "--jobs", "1", "--json", str(file), "--plot", str(plot)]) == 0
-    assert asked == [(Plan(full=False), 1, None)]
-    assert Recipes.of_json(file.read_text()).results == _record().results
-    assert plot.read_text().startswith("<?xml")
-    assert "A vision transformer" in capsys.readouterr().out
-    assert frame.main(["study", "recipes", "--jobs", "0"]) == 2
-    assert "jobs must be an integer from 1 to 1024, not 0" in capsys.readouterr().err
+    assert "A vision transformer" in shown("study recipes --jobs 1 --json r.json --plot r.svg")
+    [((plan,), options)] = recipes.call_args_list
+    assert (plan, options["jobs"], options["cluster"]) == (Plan(full=False), 1, None)
+    assert Recipes.of_json((tmp_path / "r.json").read_text()).results == _record().results
+    assert (tmp_path / "r.svg").read_text().startswith("<?xml")
+    assert "jobs must be an integer from 1 to 1024, not 0" in refused("study recipes --jobs 0")
 
 
 def test_trials_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -48,14 +48,9 @@ def test_figures() -> None:
         "200 x minimum, 34612 minimum, 69224 aim, 0.60 minimum, 1.50 aim, 1.84 x aim, "
         "0.20 x no, 0.60 x minimum, 30 minimum, 1.05 x minimum, 7.00 x no, 0.50 x aim, 2.00 x minimum"
     )
-    ratios = (Ratio(512, 512, 512, "bf16", "fp32", 1, 1.0, 0.05),)
-    late = replace(
-        FULL,
-        clocked=(replace(FAST, seconds=2.0),),
-        products=(Whole("compiled", 6.0, 2.0, 0.0),),
-        ratios=ratios,
-        trained=(Trained("ResNet18", 1, 4.0, 1.0, 9),),
-    )
+    clocked, products = (replace(FAST, seconds=2.0),), (Whole("compiled", 6.0, 2.0, 0.0),)
+    ratios, trained = (Ratio(512, 512, 512, "bf16", "fp32", 1, 1.0, 0.05),), (Trained("ResNet18", 1, 4.0, 1.0, 9),)
+    late = replace(FULL, clocked=clocked, products=products, ratios=ratios, trained=trained)
     assert [figure.reached for figure in late.figures()] == ["no"] * 5
     # Clang is held to more.
     clang = replace(FULL, tools={"C compiler": "Debian clang 14"}, clocked=(replace(FAST, seconds=0.8),))
@@ -103,8 +98,7 @@ def test_what_cannot_be_compared(text: str, tmp_path: Path, monkeypatch: pytest.
 
 def test_a_measurement() -> None:
     found = measure.measure_clocked("compiled", 4, 1)
-    assert (found.engine, found.size, found.threads) == ("compiled", 4, 1)
-    assert found.cycles == 16 * 512 + 18
+    assert (found.engine, found.size, found.threads, found.cycles) == ("compiled", 4, 1, 16 * 512 + 18)
     assert found.runs >= 3
     assert found.seconds > 0
     assert found.updates == found.cycles / found.seconds * 16
@@ -155,7 +149,6 @@ def test_what_takes_too_long_is_left_out(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_one_kind_of_measurement(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Training steps need PyTorch."""
     pytest.importorskip("torch", reason="PyTorch is not installed: make setup-models")
     monkeypatch.setattr(benchmark, "_alone", lambda _, network, threads: Trained(network, threads, 2.0, 1.0, 9))
     found = bench(only="training")

@@ -11,7 +11,6 @@ import pytest
 torch = pytest.importorskip("torch", reason="PyTorch is not installed: make setup-models")
 pytest.importorskip("onnxscript", reason="what studies need is not installed: make setup-models")
 
-from openmxu.cli import frame  # noqa: E402
 from openmxu_studies.training import plan as module  # noqa: E402
 from openmxu_studies.training import study as spread  # noqa: E402
 from openmxu_studies.training.passage import FILES, passages  # noqa: E402
@@ -20,7 +19,7 @@ from openmxu_studies.training.record import Study  # noqa: E402
 from openmxu_studies.training.tasks import DigitsTask, TextTask  # noqa: E402
 from openmxu_studies.training.trial import learn, train, unit  # noqa: E402
 
-from ..conftest import slow  # noqa: E402
+from ..conftest import Said, slow  # noqa: E402
 
 TASKS = {"digits": lambda: DigitsTask(3, "sklearn"), "text": lambda: TextTask(3)}
 STEPS = 12
@@ -92,13 +91,10 @@ def test_what_is_lost() -> None:
     assert {each.cycles for each in found.values()} == {one.report().cycles}
 
 
-def test_each_seed_is_another_network() -> None:
+def test_each_seed_is_another_network_and_every_image_comes_once() -> None:
     first, second = (next(DigitsTask(seed, "sklearn").model.parameters()) for seed in (0, 1))
     assert not torch.equal(first, second)
     assert not torch.equal(TextTask(0).batch(), TextTask(1).batch())
-
-
-def test_every_image_comes_once() -> None:
     learned = DigitsTask(0, "sklearn")
     seen: list[int] = []
     learned.images = torch.arange(len(learned.labels))
@@ -132,18 +128,16 @@ def _short(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.slow
 @pytest.mark.thorough
 @pytest.mark.usefixtures("_short")
-def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    record, plot = tmp_path / "training.json", tmp_path / "training.svg"
-    command = f"study training --digits sklearn --seeds 1 --json {record} --plot {plot}"
-    assert frame.main(command.split()) == 0
-    assert "## A small transformer on text" in capsys.readouterr().out
+def test_the_command(tmp_path: Path, shown: Said) -> None:
+    record, command = tmp_path / "r.json", "study training --digits sklearn --seeds 1 --json r.json --plot r.svg"
+    assert "## A small transformer on text" in shown(command)
     found = Study.of_json(record.read_text())
     assert [each.trial for each in found.results] == list(Plan(seeds=1, source="sklearn").trials())
     for each in found.results[::4]:
         again = train(each.trial)
         assert (again.score, again.lost, again.cycles) == (each.outcome.score, each.outcome.lost, each.outcome.cycles)
-    assert plot.read_text().startswith("<?xml")
-    assert frame.main(command.split()) == 0, "from the cache"
+    assert (tmp_path / "r.svg").read_text().startswith("<?xml")
+    shown(command)  # from the cache
     assert Study.of_json(record.read_text()).results == found.results
 
 
@@ -167,6 +161,5 @@ def test_on_a_cluster(cluster: Any) -> None:
         ("--cluster nowhere --digits sklearn", "cluster must be the address of a Dask scheduler"),
     ],
 )
-def test_mistakes(given: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert frame.main(f"study training {given}".split()) == 2
-    assert said in capsys.readouterr().err
+def test_mistakes(given: str, said: str, refused: Said) -> None:
+    assert said in refused(f"study training {given}")

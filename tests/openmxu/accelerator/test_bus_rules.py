@@ -25,25 +25,15 @@ _REQUEST = ("addr", "len", "size", "burst", "cache")
 class _Watched(wiring.Component):
     """The manager behind both joiners of beats, which are offered any beats."""
 
-    def __init__(
-        self, longest: int = MOST, bursts: type[Bursts] = Bursts, manager: type[AxiMaster] = AxiMaster
-    ) -> None:
-        self._longest, config = longest, _CONFIG
-        self.reads, self.writes, self.master = bursts(config), bursts(config), manager(config)
-        self._width = len(Value.cast(self.master.port.written.payload))
-        beats = {f"{name}_{way}": In(size) for way in ("ar", "aw") for name, size in _BEAT.items()}
-        super().__init__(
-            {
-                **beats,
-                "written": In(self._width),
-                "written_valid": In(1),
-                "i_base": In(20),
-                **axi4(config),
-                **dict.fromkeys(("o_kept", "o_given"), Out(1)),
-            }
-        )
-
     module_name = "watched_master"
+
+    def __init__(self, longest: int = MOST, bursts: Any = Bursts, manager: Any = AxiMaster) -> None:
+        self._longest = longest
+        self.reads, self.writes, self.master = bursts(_CONFIG), bursts(_CONFIG), manager(_CONFIG)
+        sizes = {"written": len(Value.cast(self.master.port.written.payload)), "written_valid": 1, "i_base": 20}
+        sizes |= {f"{name}_{way}": size for way in ("ar", "aw") for name, size in _BEAT.items()}
+        inputs = {name: In(size) for name, size in sizes.items()}
+        super().__init__({**inputs, **axi4(_CONFIG), "o_kept": Out(1), "o_given": Out(1)})
 
     def elaborate(self, platform: object) -> Module:
         """What must hold in each cycle, if it held in the one before."""
@@ -53,16 +43,11 @@ class _Watched(wiring.Component):
         connect_ports(m, self, master, axi4(master.config))
         wiring.connect(m, self.reads.o, master.port.reads)
         wiring.connect(m, self.writes.o, master.port.writes)
-        bits = Value.cast(master.port.written.payload)
-        m.d.comb += [
-            master.i_base.eq(self.i_base),
-            bits.eq(self.written),
-            master.port.written.valid.eq(self.written_valid),
-        ]
+        written, bits = master.port.written, Value.cast(master.port.written.payload)
+        m.d.comb += [master.i_base.eq(self.i_base), bits.eq(self.written), written.valid.eq(self.written_valid)]
         # The window is the host's, and stays; the sender of beats keeps to the rules of streams.
-        m.d.comb += self.o_given.eq(
-            self._stays(m, "beats", self.written_valid, master.port.written.ready, bits) & self._same(m, self.i_base)
-        )
+        stays = self._stays(m, "beats", self.written_valid, written.ready, bits)
+        m.d.comb += self.o_given.eq(stays & self._same(m, self.i_base))
         for way, bursts in (("ar", self.reads), ("aw", self.writes)):
             m.d.comb += [
                 bursts.i_address.eq(getattr(self, f"address_{way}")),
@@ -122,18 +107,8 @@ _BEAT: dict[str, Any] = {"address": 32, "valid": 1, "flush": 1}
 def _proofs(component: Any) -> list[Proof]:
     Fragment.get(component, None)  # Amaranth warns of components that nobody elaborates
     begins, goes_on = (("rst", 0, 1),), (("rst", 0, 0), ("o_kept", 0, 1), ("o_given", 0, 1), ("o_given", 1, 1))
-    return [
-        Proof(
-            "master",
-            "the rules hold, after a reset and a cycle later",
-            component,
-            ALWAYS,
-            (),
-            (("o_kept", 1),),
-            given=given,
-        )
-        for given in (begins, goes_on)
-    ]
+    said, kept = "the rules hold, after a reset and a cycle later", (("o_kept", 1),)
+    return [Proof("master", said, component, ALWAYS, (), kept, given=given) for given in (begins, goes_on)]
 
 
 @pytest.mark.parametrize("solver", ["z3", slow("bitwuzla")])

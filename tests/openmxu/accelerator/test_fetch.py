@@ -46,14 +46,11 @@ void next(const struct fetch_state *from, int count, uint32_t (*in)[INPUTS], str
   }
 }
 """
-
-
 _Inputs = namedtuple(
     "_Inputs", "i_start i_program i_word i_ready i_ready_weights i_drained i_finished i_stop rst", defaults=[0] * 9
 )
-_Outputs = namedtuple(
-    "_Outputs", "begin begin_weights address running exchanged ended tag stop index"
-)  # the last six a cycle later
+# The last six a cycle later.
+_Outputs = namedtuple("_Outputs", "begin begin_weights address running exchanged ended tag stop index")
 
 
 class _Progress(NamedTuple):
@@ -85,9 +82,8 @@ def compiled(rtlil: str, top: str) -> ctypes.CDLL:
     code.function("step", list(circuit.outputs), inputs=circuit.inputs, clock=True)
     mutant = [name for name in circuit.inputs if name == "mutant"]
     code.function("look", ["o_running", "o_exchanged", "o_ended", "o_tag", "o_stop", "o_index"], inputs=mutant)
-    given = ", ".join(
-        f".{name} = {{ {'-' * (circuit.inputs[name] == 1)}(*in)[{at}] }}" for at, name in enumerate(_Inputs._fields)
-    )
+    minus = {name: "-" * (circuit.inputs[name] == 1) for name in _Inputs._fields}
+    given = ", ".join(f".{name} = {{ {minus[name]}(*in)[{at}] }}" for at, name in enumerate(_Inputs._fields))
     given += ", .mutant = { mutant }" * len(mutant)
     driver = _C.replace("INPUTS", str(len(_Inputs._fields))).replace("GIVEN", given)
     return compile_c(f"#include <stdint.h>\n#include <string.h>\n{code.text()}\n{driver}")
@@ -125,15 +121,14 @@ def _follow(case: _Case, now: _Progress, inputs: _Inputs, seen: _Outputs) -> _Pr
     if leaves and refused:
         return after._replace(phase="stopped", shown=(0, now.shown[1], case.why, now.begun - now.base))
     if leaves:
-        return after._replace(
-            phase="idle", begun=now.begun + 1, shown=(1, command.values["tag"], 0, now.begun - now.base)
-        )
+        shown = (1, command.values["tag"], 0, now.begun - now.base)
+        return after._replace(phase="idle", begun=now.begun + 1, shown=shown)
     if now.phase == "idle" and inputs.i_start:
         return after._replace(phase="running", base=now.begun, since=0, shown=(0, now.shown[1], 0, 0))
     return after if now.phase != "running" else after._replace(shown=(*now.shown[:3], after.begun - now.base))
 
 
-def _choices(case: _Case, now: _Progress, number: int) -> Iterator[_Inputs]:
+def _choices(case: _Case, now: _Progress, number: int, word: int) -> Iterator[_Inputs]:
     """All that may come in a cycle; first what leads to the end soonest. Of stops and starts one, by the number."""
     more = now.begun < len(case.program)
     start = int(now.phase == "stopped" or (now.phase == "idle" and more))
@@ -141,18 +136,19 @@ def _choices(case: _Case, now: _Progress, number: int) -> Iterator[_Inputs]:
     finishes = (1, 0) if now.unfinished else (0,)
     readies = ((1, 1, 1), (0, 0, 0)) if now.phase == "stopped" else product((1, 0), repeat=3)
     for ready, finished in product(readies, finishes):
-        yield _Inputs(start, program, 0, *ready, finished)
-    yield _Inputs(rst=1)
+        yield _Inputs(start, program, word, *ready, finished)
+    yield _Inputs(i_word=word, rst=1)
     if now.phase == "idle":
-        yield _Inputs(0, program)
+        yield _Inputs(0, program, word)
     if now.phase != "running":
         return
-    yield _Inputs(1, WORDS)  # a start while it runs
-    stops = [_Inputs(i_ready_weights=1, i_stop=stop) for stop in (Stop.SUMS, Stop.TILE, Stop.READ)]
-    stops += [_Inputs(i_ready=1, i_ready_weights=1, i_stop=Stop.WRITE)]
+    yield _Inputs(1, WORDS, word)  # a start while it runs
+    stops = [_Inputs(0, 0, word, i_ready_weights=1, i_stop=stop) for stop in (Stop.SUMS, Stop.TILE, Stop.READ)]
+    stops += [_Inputs(0, 0, word, i_ready=1, i_ready_weights=1, i_stop=Stop.WRITE)]
     stops = stops if now.unfinished else []
     if now.read or now.base <= now.begun - now.unfinished <= now.reader:
-        stops += [_Inputs(i_ready=1, i_finished=int(now.begun - now.unfinished < now.reader), i_stop=Stop.WEIGHTS)]
+        finished = int(now.begun - now.unfinished < now.reader)
+        stops += [_Inputs(0, 0, word, i_ready=1, i_finished=finished, i_stop=Stop.WEIGHTS)]
     if stops:
         yield stops[number % len(stops)]
 
@@ -173,7 +169,7 @@ def explore(library: ctypes.CDLL, case: _Case) -> int:
         now = state[2]
         if now.phase == "stopped" or (now.phase == "idle" and now.begun == len(case.program)):
             done.add(state)
-        choices = [inputs._replace(i_word=_word(case, state[1])) for inputs in _choices(case, now, len(seen))]
+        choices = [*_choices(case, now, len(seen), _word(case, state[1]))]
         outcomes = _outcomes(library, case, state, choices, first)
         nearer[state] = outcomes[0]
         fresh = {*outcomes} - seen

@@ -33,7 +33,7 @@ def test_any_loops(levels: int) -> None:
             await ctx.tick()
             ctx.set(dut.i_begin, 0)
             for indices in itertools.product(*(range(count) for count in reversed(trips))):
-                at = list(reversed(indices))
+                at = indices[::-1]
                 while rng.random() < 0.3:
                     await ctx.tick()
                 expected = base + sum(index * stride for index, stride in zip(at, strides, strict=True))
@@ -68,16 +68,11 @@ def _next(levels: int) -> Operation:
 
 
 def _proof(levels: int) -> Proof:
-    lefts = [f"left_{level}" for level in range(levels)]
-    return Proof(
-        f"loop_{levels}_next",
-        "address and trips left, a cycle later",
-        Loop(levels),
-        _next(levels),
-        tuple((name, 0) for name in ("i_levels", "o_address", *lefts)),
-        tuple((name, 1) for name in ("o_address", *lefts)),
-        given=(("i_begin", 0, 0), ("i_next", 0, 1), ("rst", 0, 0)),
-    )
+    state = ("o_address", *(f"left_{level}" for level in range(levels)))
+    ends = tuple((name, 0) for name in ("i_levels", *state)), tuple((name, 1) for name in state)
+    given = (("i_begin", 0, 0), ("i_next", 0, 1), ("rst", 0, 0))
+    said = "address and trips left, a cycle later"
+    return Proof(f"loop_{levels}_next", said, Loop(levels), _next(levels), *ends, given=given)
 
 
 @pytest.mark.parametrize("solver", ["bitwuzla", "z3"])

@@ -13,7 +13,7 @@ from openmxu.area.subject.points import PROCESSING_ELEMENT
 from openmxu.area.target.targets import Area, Target, choose_targets
 from openmxu.spec.formats import FORMATS, FloatFormat
 
-from ..conftest import Refused
+from ..conftest import Said
 
 report_module: Any = sys.modules["openmxu.area.report"]
 """The package has the function by this name."""
@@ -59,6 +59,6 @@ def tool() -> str:
 
 
 @pytest.fixture
-def refused(refused: Refused) -> Refused:
+def refused(refused: Said) -> Said:
     """The line that ``openmxu area`` says of arguments."""
     return lambda *arguments: refused("area -o nothing", *map(str, arguments))

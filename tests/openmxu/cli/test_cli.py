@@ -24,7 +24,7 @@ from openmxu_sim import golden
 
 from ...bits import same_bits
 from ...conftest import compiled, needs_compiler, ran, slow
-from ..conftest import Command, Refused
+from ..conftest import Command, Said
 
 Matrices = tuple[np.ndarray, np.ndarray]
 MATMUL = "matmul A.npy B.npy"
@@ -90,7 +90,7 @@ def test_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Command
     assert command("cache") == nothing
 
 
-def test_cache_that_cannot_be_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refused: Refused) -> None:
+def test_cache_that_cannot_be_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refused: Said) -> None:
     (tmp_path / "file").touch()
     monkeypatch.setenv("XDG_CACHE_HOME", f"{tmp_path}/file")
     for words in ("cache", "cache clear"):
@@ -193,7 +193,7 @@ _TRACES = {
         *(compiled(f"matmul A.npy B.npy --vcd w.vcd {options}", words) for options, words in _TRACES.items()),
     ],
 )
-def test_mistakes(arguments: str, words: str, matrices: Matrices, refused: Refused) -> None:
+def test_mistakes(arguments: str, words: str, matrices: Matrices, refused: Said) -> None:
     Path("text.npy").write_text("no numbers")
     Path("file.txt").touch()
     np.save("objects.npy", np.array([[None]]), allow_pickle=True)
@@ -221,7 +221,7 @@ def test_mistakes(arguments: str, words: str, matrices: Matrices, refused: Refus
 )
 @pytest.mark.usefixtures("matrices")
 def test_no_work_without_a_place_for_its_results(
-    arguments: str, work: str, monkeypatch: pytest.MonkeyPatch, refused: Refused
+    arguments: str, work: str, monkeypatch: pytest.MonkeyPatch, refused: Said
 ) -> None:
     """No folder, no rights (the kernel's own folder takes no files), a folder in place of a file."""
     importlib.import_module(work.rpartition(".")[0])
@@ -400,7 +400,7 @@ def test_outputs_into_pipes() -> None:
     "name", ["line\nfeed", "carriage\rreturn", "escape\x1b[2J", "half\udcff", "\u202eback", "wide\u3000"]
 )
 @pytest.mark.usefixtures("matrices")
-def test_odd_names(name: str, command: Command, refused: Refused) -> None:
+def test_odd_names(name: str, command: Command, refused: Said) -> None:
     """One line, and nothing in it that a terminal acts on."""
     shown = name.encode("unicode_escape").decode()
     for words, last in (

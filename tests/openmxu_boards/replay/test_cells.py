@@ -22,7 +22,6 @@ LUT = "inputs/=noise[7:4] {} o/{}=@"
 
 
 def test_ice40_logic() -> None:
-    """LUT, carry and all kinds of flip-flops."""
     pairs = [pair(ours, name, f"clk/C=clk d/D=noise[1] {ports} q/Q=@") for name, (ours, ports) in FLIP_FLOPS.items()]
     inputs = LUT.format(" ".join(f"/I{n}=noise[{4 + n}]" for n in range(4)), "O")
     for truth in random.Random(2).sample(range(1 << 16), 8):
@@ -67,10 +66,8 @@ def test_ice40_multiplier() -> None:
     rare = [f"noise[{64 + 3 * n}]&noise[{65 + 3 * n}]&noise[{66 + 3 * n}]" for n in range(12)]
     names = words("AHOLD BHOLD CHOLD DHOLD IRSTTOP IRSTBOT ORSTTOP ORSTBOT OLOADTOP OLOADBOT OHOLDTOP OHOLDBOT")
     ports += "".join(f" {name}/{name}={wire}" for name, wire in zip(names, rare, strict=True))
-    ports += (
-        " ADDSUBTOP/ADDSUBTOP=noise[110] ADDSUBBOT/ADDSUBBOT=noise[111] CI/CI=noise[112] CE/CE=noise[113]|noise[114]"
-    )
-    ports += " CLK/CLK=clk O/O=@[31:0] CO/CO=@[32] /ACCUMCI=1'b0 /SIGNEXTIN=1'b0 /ACCUMCO= /SIGNEXTOUT="
+    ports += " ADDSUBTOP/ADDSUBTOP=noise[110] ADDSUBBOT/ADDSUBBOT=noise[111] CI/CI=noise[112] CLK/CLK=clk"
+    ports += " CE/CE=noise[113]|noise[114] O/O=@[31:0] CO/CO=@[32] /ACCUMCI=1'b0 /SIGNEXTIN=1'b0 /ACCUMCO= /SIGNEXTOUT="
     known = f"reg [3:0] reset@ = 4'd0; always @(posedge clk) reset@ <= reset@ | {{{', '.join(rare[4:8])}}};\n"
     for _ in range(32):
         chosen = {name: draw.getrandbits(bits) for name, bits in widths.items()} | {"NEG_TRIGGER": 0}
@@ -81,7 +78,6 @@ def test_ice40_multiplier() -> None:
 
 
 def test_ecp5_logic() -> None:
-    """LUT, multiplexers, both halves of a carry, flip-flops, a memory of LUTs."""
     draw, pairs = random.Random(5), []
     inputs = LUT.format(" ".join(f"/{name}=noise[{4 + n}]" for n, name in enumerate("ABCD")), "Z")
     halves = " ".join(f"/{name}{half}=noise[{4 * half + 4 + n}]" for half in (0, 1) for n, name in enumerate("ABCD"))
@@ -118,13 +114,12 @@ def test_ecp5_multiplier() -> None:
     multiply = at_pins(cell, 38, 36)
     draw = random.Random(6)
     corners = [0, 1, 2, (1 << 17) - 1, 1 << 17, (1 << 17) + 1, (1 << 18) - 2, (1 << 18) - 1, 0x15555, 0x2AAAA]
-    operands = [(a, b) for a in corners for b in corners]
+    operands = [*product(corners, repeat=2)]
     operands += [(draw.getrandbits(18), draw.getrandbits(18)) for _ in range(1000)]
-    for a, b in operands:
-        for signs in range(4):
-            left = a - (1 << 18) if signs & 1 and a >> 17 else a
-            right = b - (1 << 18) if signs & 2 and b >> 17 else b
-            assert multiply(a | b << 18 | signs << 36) == left * right & (1 << 36) - 1, (hex(a), hex(b), signs)
+    for (a, b), signs in product(operands, range(4)):
+        left = a - (1 << 18) if signs & 1 and a >> 17 else a
+        right = b - (1 << 18) if signs & 2 and b >> 17 else b
+        assert multiply(a | b << 18 | signs << 36) == left * right & (1 << 36) - 1, (hex(a), hex(b), signs)
 
 
 @pytest.mark.slow
@@ -192,11 +187,8 @@ def test_gatemate_memory() -> None:
 @pytest.mark.slow
 def test_gatemate_multiplier() -> None:
     """A place of a multiplier, all inputs: what its outputs weigh is what its inputs do."""
-    cell = (
-        "gatemate_mult it (.a(i[2:0]), .inverted(i[3]), .b(i[5:4]), .sum(i[7:6]), .carry(i[9:8]), .o(o[1:0]), "
-        ".carry_out(o[3:2]));"
-    )
-    multiply = at_pins(cell, 10, 4)
+    cell = "gatemate_mult it (.a(i[2:0]), .inverted(i[3]), .b(i[5:4]), .sum(i[7:6]), .carry(i[9:8]),"
+    multiply = at_pins(f"{cell} .o(o[1:0]), .carry_out(o[3:2]));", 10, 4)
     for word in range(1 << 10):
         a = word & 7 ^ (7 if word & 8 else 0)
         products = (a >> 1) * (word >> 5 & 1) + (a & 3) * (word >> 4 & 1)

@@ -71,7 +71,6 @@ def bits(value: int, width: int) -> str:
 
 @verilated
 def test_tables() -> None:
-    """LUTs of all sizes, and multiplexers."""
     draw = random.Random(11)
     cells: list[Any] = [(f"MUX2_LUT{inputs}", words("I0 I1 S0"), ["O"], {}) for inputs in (5, 6, 7, 8)]
     for inputs in (1, 2, 3, 4, 4, 4):
@@ -109,10 +108,9 @@ def test_memories_of_luts() -> None:
     draw = random.Random(12)
     cells: list[Any] = []
     for width in (4, 2, 1):
-        data = f"[{width}]" if width > 1 else ""
         contents = {f"INIT_{n}": bits(draw.getrandbits(16), 16) for n in range(width)}
-        inputs = ["WAD[4]", "RAD[4]", f"DI{data}", "WRE"]
-        cells.append((f"RAM16SDP{width}", inputs, [f"DO{data}"], contents, "CLK", "CE"))
+        ports = (words(f"WAD[4] RAD[4] DI[{width}] WRE"), [f"DO[{width}]"])
+        cells.append((f"RAM16SDP{width}", *ports, contents, "CLK", "CE"))
     compared(cells, ".WAD(noise[0 +: 4])", ".WAD(noise[4 +: 4])")
 
 
@@ -171,18 +169,14 @@ def test_refused(kind: str, parameters: dict[str, str], ports: dict[str, str], m
     assert Netlist().refused(kind, parameters, ports).startswith(message.format(f"cell c5, a {kind},"))
 
 
-def test_latch() -> None:
+def test_latch_pins_and_parts() -> None:
     why = Netlist().refused("DFF", {}, {"D": "i", "CLK": "clk", "Q": "o"}, LATCH="1")
     assert why == "cell c5, a DFF, is a latch: no model"
-
-
-def test_pins_and_parts() -> None:
-    assert PLACES["10"] == "X0Y14/IOBA"
-    assert PLACES["17"] == "X1Y28/IOBA"
+    assert (PLACES["10"], PLACES["17"]) == ("X0Y14/IOBA", "X1Y28/IOBA")
     text = Netlist().to_text()
+    refused = r"^the routed netlist is for a {}, which Project Apicula does not"
     for name, other in ((CHIP, "GW3"), (PART, "GW1N-LV3")):
-        refused = rf"^the routed netlist is for a {other}, which Project Apicula does not"
-        with pytest.raises(CircuitError, match=refused):
+        with pytest.raises(CircuitError, match=refused.format(other)):
             read_circuit(text.replace(name, other), CLOCK)
     with pytest.raises(CircuitError, match=r"^nothing in the routed netlist is clocked by pin 10$"):
         read_circuit(text, "10")

@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from openmxu.cli.frame import main
 from openmxu.spec.commands import assemble
 from openmxu_boards.host import BoardError, Host, network
 from openmxu_boards.host.network import check_network, play, play_picture
-from openmxu_boards.protocol import KEEP, START, Command
+from openmxu_boards.protocol import KEEP, START
+from openmxu_boards.protocol import Command as Request
 from openmxu_boards.simulated import Terminal, new_program
 from openmxu_boards.simulated.pin_link import PinLink
 from openmxu_boards.simulated.pins import CircuitPins
@@ -30,6 +30,7 @@ from openmxu_sim.accelerator.lowering import Layer, lower
 from openmxu_sim.accelerator.simulation import SimulatedAccelerator
 from openmxu_sim.accelerator.waits import with_waits
 
+from ...conftest import Command, Said
 from ...openmxu_sim.accelerator.programs import MACHINE, random_memories, random_program
 from ..testbenches import verilated
 
@@ -69,14 +70,11 @@ def _check(host: Host, seed: int) -> None:
     assert (scratchpad == memories.scratchpad).all()
 
 
-def test_random_programs(host: Host) -> None:
+def test_random_programs_and_such_that_stop_or_never_end(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The host, which would refuse the latter, is told, and the next program is right."""
     assert host.identity.accelerator == CONFIG
     for seed in range(4):
         _check(host, seed)
-
-
-def test_programs_that_stop_or_never_end(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The host, which would refuse them, is told, and the next program is right."""
     for check in ("check_program", "check_waits"):
         monkeypatch.setattr(network, check, lambda *_: None)
     pool, memories = "pool reads=0 writes=40\n", random_memories(np.random.default_rng(1), CONFIG)
@@ -88,22 +86,16 @@ def test_programs_that_stop_or_never_end(host: Host, monkeypatch: pytest.MonkeyP
     _check(host, 6)
 
 
-@pytest.mark.parametrize(
-    ("command", "arguments"),
-    [
-        (Command.WEIGHTS, CONFIG.weights.to_bytes(2, "little") + bytes(4)),
-        (Command.ACTIVATIONS, CONFIG.rows.to_bytes(2, "little") + bytes(4)),
-        (Command.RUN, bytes(2) + CONFIG.program.to_bytes(2, "little") + bytes(4)),
-        (Command.RUN, bytes(2) + START.to_bytes(2, "little") + CONFIG.program.to_bytes(4, "little")),
-        (Command.RESULTS, CONFIG.rows.to_bytes(2, "little") + bytes([1, 0])),
-    ],
-)
-def test_beyond_a_memory(host: Host, command: Command, arguments: bytes) -> None:
-    with pytest.raises(BoardError, match="a request goes beyond a buffer"):
-        host.ask(command, arguments)
-
-
-def test_sizes_that_do_not_fit(host: Host) -> None:
+def test_beyond_a_memory_and_sizes_that_do_not_fit(host: Host) -> None:
+    for request, arguments in (
+        (Request.WEIGHTS, struct.pack("<HI", CONFIG.weights, 0)),
+        (Request.ACTIVATIONS, struct.pack("<HI", CONFIG.rows, 0)),
+        (Request.RUN, struct.pack("<HHI", 0, CONFIG.program, 0)),
+        (Request.RUN, struct.pack("<HHI", 0, START, CONFIG.program)),
+        (Request.RESULTS, struct.pack("<HH", CONFIG.rows, 1)),
+    ):
+        with pytest.raises(BoardError, match="a request goes beyond a buffer"):
+            host.ask(request, arguments)
     message = r"^the network must be compiled for 2x2, 256 bytes of scratchpad and 256 of weights, not 2x2, 512 bytes"
     with pytest.raises(ValueError, match=message):
         play(host, assemble("end"), Memories(replace(CONFIG, rows=128), np.zeros((0, 2), np.uint16)))
@@ -165,17 +157,17 @@ def test_a_word_is_kept_until_something_changes() -> None:
     zero, start, keep = (struct.pack("<HI", *tile) for tile in ((0, 0), (START, 0), (KEEP, 0x12345678)))
     link, end = _link(), struct.pack("<HI", 0, assemble("end")[0].words[0])
     host = Host(link)
-    assert host.ask(Command.COUNTERS, b"", reply=17)[12:16] == bytes(4)
-    requests = [(Command.WEIGHTS, bytes(4)), (Command.WEIGHTS, bytes(5)), (Command.ACTIVATIONS, bytes(4))]
-    requests += [(Command.RUN, tiles) for tiles in (zero, keep + zero, keep + start)]
+    assert host.ask(Request.COUNTERS, b"", reply=17)[12:16] == bytes(4)
+    requests = [(Request.WEIGHTS, bytes(4)), (Request.WEIGHTS, bytes(5)), (Request.ACTIVATIONS, bytes(4))]
+    requests += [(Request.RUN, tiles) for tiles in (zero, keep + zero, keep + start)]
     for command, arguments in requests:
-        host.ask(Command.RUN, bytes(2) + end + start + keep)
-        host.ask(Command.RESULTS, bytes([0, 0, 1, 0]))
+        host.ask(Request.RUN, bytes(2) + end + start + keep)
+        host.ask(Request.RESULTS, bytes([0, 0, 1, 0]))
         host = Host(link)  # resets the machine
-        assert host.ask(Command.COUNTERS, b"", reply=17)[12:16] == keep[2:]
+        assert host.ask(Request.COUNTERS, b"", reply=17)[12:16] == keep[2:]
         with suppress(BoardError):
             host.ask(command, bytes(2) + arguments)
-        assert host.ask(Command.COUNTERS, b"", reply=17)[12:16] == bytes(4), (command, arguments)
+        assert host.ask(Request.COUNTERS, b"", reply=17)[12:16] == bytes(4), (command, arguments)
 
 
 def test_a_load_that_breaks_off(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -201,28 +193,25 @@ def test_rows_that_a_run_changes_before_they_are_read(host: Host) -> None:
         _right(host, bad, picture)
 
 
-def test_commands(capsys: pytest.CaptureFixture[str], tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_commands(tmp_path: Any, command: Command, shown: Said, refused: Said) -> None:
     """Products are for boards with a unit alone; programs are for those with an accelerator."""
-    monkeypatch.chdir(tmp_path)
     np.save("a.npy", np.ones((2, 2), np.float32))
     small = _small(3)
     (tmp_path / "model.mxa").write_bytes(write_network(small))
     for name, array in {"x": PICTURES, "empty": PICTURES[:0], "narrow": PICTURES[..., :3]}.items():
         np.savez(f"{name}.npz", x=array)
     with Terminal(_link()) as terminal:
-        port = ["--port", f"{terminal.port}@{BAUD}"]
-        assert main(["board", "info", *port]) == 0
-        assert "accelerator: 16 commands, 64 rows of weights, 64 of data" in capsys.readouterr().out
-        assert main(["board", "run", "a.npy", "a.npy", *port]) == 2
-        assert "must have a unit alone, not an accelerator: use run-network" in capsys.readouterr().err
-        command = ["board", "run-network", "model.mxa", *port, "-o", "y.npz", "--input"]
-        assert main([*command, "x.npz", "--check"]) == 0
-        assert "0 of 512 words of the scratchpad differ" in capsys.readouterr().out
-        assert main([*command, "x.npz"]) == 0
-        first, later = (float(size) for size in re.findall(r": (\d+) bytes on the port", capsys.readouterr().err))
+        port = f"--port {terminal.port}@{BAUD}"
+        assert "accelerator: 16 commands, 64 rows of weights, 64 of data" in shown(f"board info {port}")
+        said = refused(f"board run a.npy a.npy {port}")
+        assert "must have a unit alone, not an accelerator: use run-network" in said
+        run = f"board run-network model.mxa {port} -o y.npz --input"
+        assert "0 of 512 words of the scratchpad differ" in shown(f"{run} x.npz --check")
+        code, _, said = command(f"{run} x.npz")
+        first, later = (float(size) for size in re.findall(r": (\d+) bytes on the port", said))
+        assert code == 0
         assert first < 1.2 * later < 400
         for name, message in (("empty", "be pictures, P x C x H x W or P x K"), ("narrow", "have the shape (1, 4, 4)")):
-            assert main([*command, f"{name}.npz"]) == 2
-            assert f"x must {message}, not (" in capsys.readouterr().err
+            assert f"x must {message}, not (" in refused(f"{run} {name}.npz")
     found = [small.lowered.get("p", _defined(small, picture)[1].scratchpad) for picture in PICTURES]
     assert (np.load("y.npz")["y"] == np.stack(found)).all()

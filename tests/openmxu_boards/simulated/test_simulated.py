@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,6 @@ import pytest
 from amaranth.hdl import Module
 from amaranth.lib import crc
 
-from openmxu.cli.frame import main
 from openmxu.runtime import process
 from openmxu.spec.config import MxuConfig
 from openmxu.spec.formats import BF16
@@ -35,7 +34,7 @@ from openmxu_boards.soc import Buffers, UartSoc, machine
 from openmxu_sim import golden, simulate
 from openmxu_sim.operands.stimulus import stimulus
 
-from ...conftest import thorough
+from ...conftest import Said, thorough
 from ..testbenches import small_system, verilated
 
 CONFIG = MxuConfig(rows=2, columns=2, stages=1, source=BF16, depth=4)
@@ -168,28 +167,21 @@ def test_matmul_on_a_port(terminal: Terminal, precision: str) -> None:
 
 
 @verilated
-def test_bfloat16_arrays_and_parameters_that_agree(terminal: Terminal) -> None:
+def test_bfloat16_arrays_and_parameters_that_agree_or_not(terminal: Terminal) -> None:
     a = OPERANDS.astype(golden.DTYPES["bf16"])
-    port = f"{terminal.port}@{BAUD}"
-    product = simulate(a, a.T, engine="board", port=port, rows=2, operand="bf16", unit=None)
+    multiply = partial(simulate, engine="board", port=f"{terminal.port}@{BAUD}")
+    product = multiply(a, a.T, rows=2, operand="bf16", unit=None)
     assert np.array_equal(golden.to_bits(product.result), golden.to_bits(golden.matmul(a, a.T, rows=2)))
-    unit = replace(CONFIG, status=True)
-    assert simulate(a, a.T, engine="board", port=port, unit=unit).statistics.config.source == BF16
-
-
-@verilated
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
+    assert multiply(a, a.T, unit=replace(CONFIG, status=True)).statistics.config.source == BF16
+    mistakes: list[tuple[dict[str, Any], str]] = [
         ({"rows": 4}, "rows must be 2, as of the board on /dev/.*, not 4"),
         ({"operand": "fp16"}, "operand must be 'bf16', as of the board on /dev/.*, not 'fp16'"),
         ({"subnormals": "ieee"}, "subnormals must be 'flush', as of the board"),
         ({"unit": MxuConfig(rows=2, columns=2)}, "unit must be the one of the board on /dev/.*, MxuConfig"),
-    ],
-)
-def test_parameters_that_do_not_agree(terminal: Terminal, options: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        simulate(OPERANDS, OPERANDS.T, engine="board", port=f"{terminal.port}@{BAUD}", **options)
+    ]
+    for options, message in mistakes:
+        with pytest.raises(ValueError, match=message):
+            multiply(OPERANDS, OPERANDS.T, **options)
 
 
 def test_ports_that_are_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -206,25 +198,19 @@ def test_ports_that_are_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 @verilated
-def test_automatic_port(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_port_is_found_and_is_one_program_s(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("openmxu_boards.host.host.candidates", lambda: ["/dev/nowhere", terminal.port])
-    with connect(f"auto@{BAUD}") as host:
-        assert host.port == terminal.port
-
-
-@verilated
-def test_a_port_is_one_program_s(terminal: Terminal) -> None:
-    with connect(f"{terminal.port}@{BAUD}"), pytest.raises(OSError, match="another program uses it"):
+    with connect(f"auto@{BAUD}") as host, pytest.raises(OSError, match="another program uses it"):
         SerialLink(terminal.port)
+    assert host.port == terminal.port
 
 
 @pytest.mark.slow
 @pytest.mark.thorough
-def test_without_a_compiler(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_a_compiler(monkeypatch: pytest.MonkeyPatch, shown: Said) -> None:
     """Amaranth's simulator takes its time, and the host waits in the board's."""
     monkeypatch.setattr("openmxu_boards.simulated.is_available", lambda: False)
-    assert main(["board", "info", "--simulate", "icebreaker"]) == 0
-    assert "answers on /dev/" in capsys.readouterr().out
+    assert "answers on /dev/" in shown("board info --simulate icebreaker")
 
 
 @verilated
@@ -248,17 +234,16 @@ def test_a_session_number_that_is_drawn_again(link: PinLink, monkeypatch: pytest
 
 
 @verilated
-def test_two_hosts(link: PinLink) -> None:
+def test_two_hosts_another_baud_rate_and_a_pulled_cable(link: PinLink) -> None:
     first = Host(link)
     assert check(first, 1).right
     second = Host(link)
     with pytest.raises(BoardError, match="it was reset, or another host has opened a session on it"):
         check(first, 1)
     assert check(second, 2).right
-
-
-@verilated
-def test_a_pulled_cable(link: PinLink) -> None:
+    with pytest.raises(BoardError, match=r"does not answer at 125000 baud \(4 tries"):
+        Host(PinLink(link.pins, clock=CLOCK, baud=BAUD // 2))
+    assert check(Host(link, tries=16), 1).right
     terminal = Terminal(link)
     with connect(f"{terminal.port}@{BAUD}") as host:
         assert check(host, 1).right
@@ -276,7 +261,7 @@ class Kept(PinLink):
 
 @verilated
 def test_a_cable_pulled_within_a_request(
-    link: PinLink, files: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    link: PinLink, files: list[str], monkeypatch: pytest.MonkeyPatch, refused: Said
 ) -> None:
     """One line, and no result; the board has half a request, and is there for who plugs it in again."""
     board = Kept(link.pins, clock=CLOCK, baud=BAUD)
@@ -293,22 +278,13 @@ def test_a_cable_pulled_within_a_request(
             time.sleep(0.001)
         terminal.close()
 
-    monkeypatch.setattr(SerialLink, "send", pull)
-    assert main(["board", "run", *files, "--port", f"{terminal.port}@{BAUD}"]) == 2
-    assert capsys.readouterr().err.splitlines()[-1].startswith(f"openmxu board run: port {terminal.port} is gone: ")
+    with monkeypatch.context() as patch:
+        patch.setattr(SerialLink, "send", pull)
+        said = refused("board run", *files, "--port", f"{terminal.port}@{BAUD}").splitlines()[-1]
+    assert said.startswith(f"openmxu board run: port {terminal.port} is gone: ")
     assert not Path(files[-1]).exists()
-
-    monkeypatch.undo()
     with Terminal(Kept(link.pins, clock=CLOCK, baud=BAUD)) as again, connect(f"{again.port}@{BAUD}") as host:
         assert check(host, 2).right
-
-
-@verilated
-def test_another_baud_rate(link: PinLink) -> None:
-    other = PinLink(link.pins, clock=CLOCK, baud=BAUD // 2)
-    with pytest.raises(BoardError, match=r"does not answer at 125000 baud \(4 tries"):
-        Host(other)
-    assert check(Host(link, tries=16), 1).right
 
 
 @pytest.mark.slow
@@ -328,8 +304,8 @@ def test_commands(board: str, files: list[str]) -> None:
         "import sys; from openmxu.cli.frame import main; code = main(sys.argv[1:]);"
         "sys.exit(code or 10 * any(name.partition('.')[0] == 'cocotb' for name in sys.modules))"
     )
-    commands = {"answers on /dev/": ["info"], "": ["run", *files]}
-    commands[", 0 wrong; 0 requests sent again"] = ["selftest", "--products", "2"]
+    tested = ", 0 wrong; 0 requests sent again"
+    commands = {"answers on /dev/": ["info"], "": ["run", *files], tested: ["selftest", "--products", "2"]}
     for said, arguments in commands.items():
         command = [sys.executable, "-c", program, "board", *arguments, "--simulate", board]
         done = process.run(command, what="the command", limit=300)

@@ -2,7 +2,6 @@
 
 import os
 import random
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 import cocotb
@@ -16,9 +15,8 @@ from openmxu.accelerator.bus.control import Register
 CASES = np.load(os.environ["OPENMXU_CASES"])
 """Programs (n, words), and the words of the memory before and after each, (n, words)."""
 
-WINDOW = 0x4000_0000
+WINDOW, ROOM = 0x4000_0000, 1 << 13  # cocotbext's memory is as large as the window and repeats beyond it
 IS_AXI = bool(int(os.environ["OPENMXU_AXI"]))
-Read, Write = Callable[[int], Awaitable[int]], Callable[[int, int], Awaitable[None]]
 
 
 def _stalls(seed: int, share: float) -> Any:
@@ -31,20 +29,16 @@ class _Axi:
     """cocotbext-axi on all ports."""
 
     def __init__(self, dut: Any) -> None:
-        self.memory = AxiRam(AxiBus.from_prefix(dut, "m_axi"), dut.aclk, dut.aresetn, False, size=1 << 13)
+        self.memory = AxiRam(AxiBus.from_prefix(dut, "m_axi"), dut.aclk, dut.aresetn, False, size=ROOM)
         self._host = AxiLiteMaster(AxiLiteBus.from_prefix(dut, "s_axil"), dut.aclk, dut.aresetn, False)
         self.clock, self._reset = dut.aclk, dut.aresetn
         write, read = self.memory.write_if, self.memory.read_if
-        for seed, channel in enumerate(
-            (write.aw_channel, write.w_channel, write.b_channel, read.ar_channel, read.r_channel)
-        ):
+        channels = write.aw_channel, write.w_channel, write.b_channel, read.ar_channel, read.r_channel
+        for seed, channel in enumerate(channels):
             channel.set_pause_generator(_stalls(seed, 0.3))
 
-    async def start(self) -> None:
-        self._reset.value = 0
-        await ClockCycles(self.clock, 3)
-        self._reset.value = 1
-        await ClockCycles(self.clock, 3)
+    def reset(self, now: bool) -> None:
+        self._reset.value = not now
 
     async def write(self, register: int, word: int) -> None:
         answer = await self._host.write(register, word.to_bytes(4, "little"))
@@ -56,8 +50,7 @@ class _Axi:
         return int.from_bytes(answer.data, "little")
 
     async def refuses(self, register: int, *, write: bool) -> bool:
-        host = self._host
-        answer = await (host.write(register, b"\0\0\0\1") if write else host.read(register, 4))
+        answer = await (self._host.write(register, b"\0\0\0\1") if write else self._host.read(register, 4))
         return int(answer.resp) == 2
 
     def fill(self, words: np.ndarray) -> None:
@@ -72,19 +65,15 @@ class _Wishbone:
 
     def __init__(self, dut: Any) -> None:
         self._dut, self.clock = dut, dut.clk
-        self._bytes = bytearray(1 << 13)
+        self._bytes = bytearray(ROOM)
         self._random = random.Random(1)
         cocotb.start_soon(self._serve())
-
-    async def start(self) -> None:
-        dut = self._dut
         for name in ("cyc", "stb", "we", "sel", "adr", "dat_w", "cti", "bte"):
             getattr(dut, f"s_wb_{name}").value = 0
         dut.m_wb_ack.value = dut.m_wb_err.value = 0
-        dut.rst.value = 1
-        await ClockCycles(self.clock, 3)
-        dut.rst.value = 0
-        await ClockCycles(self.clock, 3)
+
+    def reset(self, now: bool) -> None:
+        self._dut.rst.value = now
 
     async def _request(self, register: int, word: int | None) -> int | None:
         dut = self._dut
@@ -140,28 +129,40 @@ class _Wishbone:
         return np.frombuffer(bytes(self._bytes[: 2 * count]), "<u2")
 
 
-@cocotb.test()
-async def programs_leave_what_the_definition_says(dut: Any) -> None:
-    """The host writes programs, starts them, and waits for the interrupt."""
+async def _started(dut: Any, *, enable: int = 0, length: int = 0, program: int | None = None) -> Any:
+    """A host after a reset; with what is enabled, a window, and a program, but for those that tests write."""
     host = (_Axi if IS_AXI else _Wishbone)(dut)
     Clock(host.clock, 10, unit="ns").start()
-    await host.start()
-    for register, word in (
-        # cocotbext's memory is as large as the window and repeats beyond it.
-        (Register.WINDOW, WINDOW),
-        (Register.LENGTH, 1 << 13),
-        (Register.ENABLE, 3),
-    ):
-        await host.write(register, word)
-    for number, (words, before, after) in enumerate(
-        zip(CASES["programs"], CASES["before"], CASES["after"], strict=True)
-    ):
+    for now in (True, False):
+        host.reset(now)
+        await ClockCycles(host.clock, 3)
+    if enable:
+        for register, word in ((Register.WINDOW, WINDOW), (Register.LENGTH, length), (Register.ENABLE, enable)):
+            await host.write(register, word)
+    if program is not None:
+        await _write(host, program)
+    return host
+
+
+async def _write(host: Any, program: int) -> None:
+    for word in CASES["programs"][program]:
+        await host.write(Register.DATA, int(word))
+
+
+async def _run(dut: Any, host: Any) -> None:
+    """Start the program, and wait for the interrupt."""
+    await host.write(Register.CONTROL, 1)
+    await with_timeout(RisingEdge(dut.irq), 1, "ms")
+
+
+@cocotb.test()
+async def programs_leave_what_the_definition_says(dut: Any) -> None:
+    host = await _started(dut, enable=3, length=ROOM)
+    for number, (before, after) in enumerate(zip(CASES["before"], CASES["after"], strict=True)):
         host.fill(before)
         await host.write(Register.ADDRESS, 0)
-        for word in words:
-            await host.write(Register.DATA, int(word))
-        await host.write(Register.CONTROL, 1)
-        await with_timeout(RisingEdge(dut.irq), 1, "ms")
+        await _write(host, number)
+        await _run(dut, host)
         assert await host.read(Register.STATUS) & 0xF == 0b1010, number
         assert await host.read(Register.TAG) == number
         assert (host.content(before.size) == after).all(), number
@@ -173,22 +174,15 @@ async def programs_leave_what_the_definition_says(dut: Any) -> None:
 @cocotb.test()
 async def a_window_is_kept(dut: Any) -> None:
     """A program that leaves it stops with an interrupt; after a reset the next one runs."""
-    host = (_Axi if IS_AXI else _Wishbone)(dut)
-    Clock(host.clock, 10, unit="ns").start()
-    await host.start()
-    for register, word in ((Register.WINDOW, WINDOW), (Register.LENGTH, 0), (Register.ENABLE, 2)):
-        await host.write(register, word)
-    for word in CASES["programs"][0]:
-        await host.write(Register.DATA, int(word))
-    await host.write(Register.CONTROL, 1)
-    await with_timeout(RisingEdge(dut.irq), 1, "ms")
+    host = await _started(dut, enable=2, program=0)
+    await _run(dut, host)
     assert await host.read(Register.STATUS) & 0xF == 0b1100
     assert await host.read(Register.STOP) == 8  # of command 0
     await host.write(Register.CONTROL, 4)
     await ClockCycles(host.clock, 5)
     assert await host.read(Register.STATUS) & 0x1F == 0b1000
     host.fill(CASES["before"][0])
-    await host.write(Register.LENGTH, 1 << 13)
+    await host.write(Register.LENGTH, ROOM)
     await host.write(Register.INTERRUPT, 3)
     await host.write(Register.CONTROL, 1)
     while not await host.read(Register.STATUS) & 2:
@@ -199,9 +193,7 @@ async def a_window_is_kept(dut: Any) -> None:
 @cocotb.test()
 async def registers_are_as_described(dut: Any) -> None:
     """Each address of the page: what it shows after a reset, whether it is refused, and what it keeps."""
-    host = (_Axi if IS_AXI else _Wishbone)(dut)
-    Clock(host.clock, 10, unit="ns").start()
-    await host.start()
+    host = await _started(dut)
     size, bus = (int(os.environ[name]) for name in ("OPENMXU_SIZE", "OPENMXU_BUS"))
     constant = [0x4D584131, size | 1 << 16 | bus // 8 << 24, 16, 64, 64, 1024]
     for address in range(0, 0x80, 4):
@@ -225,13 +217,7 @@ async def registers_are_as_described(dut: Any) -> None:
 @cocotb.test()
 async def a_program_is_stopped_or_reset(dut: Any) -> None:
     """In its midst, while bursts are under way: what is read back is a code, and the next program is right."""
-    host = (_Axi if IS_AXI else _Wishbone)(dut)
-    Clock(host.clock, 10, unit="ns").start()
-    await host.start()
-    for register, word in ((Register.WINDOW, WINDOW), (Register.LENGTH, 1 << 13), (Register.ENABLE, 3)):
-        await host.write(register, word)
-    for word in CASES["programs"][1]:
-        await host.write(Register.DATA, int(word))
+    host = await _started(dut, enable=3, length=ROOM, program=1)
     for cycles in range(20, 400, 40):
         host.fill(CASES["before"][1])
         await host.write(Register.CONTROL, 1)
@@ -247,8 +233,7 @@ async def a_program_is_stopped_or_reset(dut: Any) -> None:
         assert await host.read(Register.STATUS) & 0x1F == 8
         await host.write(Register.INTERRUPT, 3)
         host.fill(CASES["before"][1])
-        await host.write(Register.CONTROL, 1)
-        await with_timeout(RisingEdge(dut.irq), 1, "ms")
+        await _run(dut, host)
         assert await host.read(Register.INTERRUPT) == 1
         assert (host.content(CASES["before"][1].size) == CASES["after"][1]).all(), cycles
         await host.write(Register.INTERRUPT, 3)

@@ -1,16 +1,34 @@
 """Random programs that an accelerator takes, and layers by hand."""
 
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import numpy as np
 
+from openmxu.accelerator import Stop
 from openmxu.spec.accelerator import AcceleratorConfig, check_program, rows_read, rows_written
 from openmxu.spec.commands import KINDS, WORDS, Command, Level
-from openmxu_sim.accelerator import Memories, with_waits
+from openmxu_sim.accelerator import Memories, run, with_waits
+from openmxu_sim.accelerator.simulation import Run, SimulatedAccelerator
 
 MACHINE = AcceleratorConfig(size=2, stages=1, depth=16, rows=64, weights=64)
 MEMORY = 96
+STALLS = (0, 0.1, 0.5, 0.9)
+MOST = 20_000  # cycles; programs take some hundreds
+
+
+def check(machine: SimulatedAccelerator, program: Sequence[Command], memories: Memories, most: int = MOST) -> Run:
+    """Run a program on the machine, and on the memories by the definition: the tag and the words are the same."""
+    machine.write(program, memories)
+    report = machine.run(most=most)
+    assert ([report.tag], report.stop) == (run(program, memories), Stop.NONE)
+    assert (machine.scratchpad()[: len(memories.scratchpad)] == memories.scratchpad).all()
+    return report
+
+
+def copied(memories: Memories) -> Memories:
+    return replace(memories, **{name: getattr(memories, name).copy() for name in ("weights", "scratchpad", "memory")})
 
 
 def random_program(rng: np.random.Generator, length: int, *, moves: bool = True) -> list[Command]:

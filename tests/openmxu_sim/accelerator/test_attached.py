@@ -47,16 +47,8 @@ def test_programs_on_a_bus(bus: str, width: int, tmp_path: Path, monkeypatch: py
     monkeypatch.setattr("tests.openmxu_sim.accelerator.programs.MACHINE", config)
     np.savez(tmp_path / "cases.npz", **_cases(config, 6))
     component = BusAccelerator(config, bus)
-    passed = simulate(
-        to_verilog(component),
-        component.module_name,
-        "tests.openmxu_sim.accelerator.bus_bench",
-        environment={
-            "OPENMXU_CASES": str(tmp_path / "cases.npz"),
-            "OPENMXU_AXI": str(int(bus == "axi")),
-            "OPENMXU_SIZE": str(config.size),
-            "OPENMXU_BUS": str(width),
-            "PYTHONPATH": str(Path(__file__).parents[3]),
-        },
-    )
-    assert len(passed) == 4
+    facts = {"CASES": tmp_path / "cases.npz", "AXI": int(bus == "axi"), "SIZE": config.size, "BUS": width}
+    environment = {f"OPENMXU_{name}": str(fact) for name, fact in facts.items()}
+    environment["PYTHONPATH"] = str(Path(__file__).parents[3])
+    bench = "tests.openmxu_sim.accelerator.bus_bench"
+    assert len(simulate(to_verilog(component), component.module_name, bench, environment=environment)) == 4

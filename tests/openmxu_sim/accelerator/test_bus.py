@@ -2,6 +2,7 @@
 
 import mmap
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache, partial
 from typing import NamedTuple
@@ -18,16 +19,14 @@ from openmxu_sim.accelerator.simulation import Fault, Run, SimulatedAccelerator
 
 from ...conftest import needs_compiler, slow, thorough
 from . import programs
-from .programs import MACHINE, AnyWords, damaged_program, random_memories, random_program, random_words
+from .programs import MACHINE, MOST, AnyWords, copied, damaged_program, random_memories, random_program, random_words
 
 pytestmark = needs_compiler
 
 _CONFIG = replace(MACHINE, beat=32)
 _WORDS = 2048  # of a page
 _BASE = 0xFFFF_F000  # the last page there is
-_memories = partial(random_memories, config=_CONFIG, words=_WORDS)
-_MOST, _PATIENCE = 20_000, 1 << 16
-_STALLS = (0, 0.1, 0.5, 0.9)
+_PATIENCE = 1 << 16
 _OF_WRITES = (Fault.WRITE_ERROR, Fault.UNASKED_ANSWER, Fault.UNANSWERED)
 _UNASKED, _SILENT = (Fault.UNEXPECTED, Fault.UNASKED_ANSWER), (Fault.SILENT, Fault.UNANSWERED)
 
@@ -44,8 +43,12 @@ def machine() -> SimulatedAccelerator:
     return SimulatedAccelerator(_CONFIG)
 
 
-def _copied(memories: Memories) -> Memories:
-    return replace(memories, **{name: getattr(memories, name).copy() for name in ("weights", "scratchpad", "memory")})
+_memories = partial(random_memories, config=_CONFIG, words=_WORDS)
+
+
+def _zeros() -> tuple[Halves, Memories]:
+    """A memory for the bus, and other memories."""
+    return np.zeros(_WORDS, np.uint16), _memories(np.random.default_rng(1))
 
 
 @lru_cache(maxsize=4096)
@@ -53,7 +56,7 @@ def _drawn(seed: int, length: int = 8, config: AcceleratorConfig = _CONFIG) -> _
     rng = np.random.default_rng(seed)
     program = with_waits(config, random_program(rng, length))
     before = _memories(rng, config=config)
-    after = _copied(before)
+    after = copied(before)
     return _Case(program, before, after, run(program, after)[0])
 
 
@@ -63,14 +66,13 @@ def _damaged(seed: int) -> _Case:
     rng = np.random.default_rng(seed)
     commands = damaged_program(rng, seed, _CONFIG, moves=True)
     before = _memories(rng)
-    after = _copied(before)
-    try:
+    after, tag = copied(before), None
+    with suppress(ValueError):
         program = [Command.of_words(command.words) for command in commands]
         check_program(_CONFIG, program)
         check_waits(_CONFIG, program)
-        return _Case(commands, before, after, run(program, after)[0])
-    except ValueError:
-        return _Case(commands, before, after, None)
+        tag = run(program, after)[0]
+    return _Case(commands, before, after, tag)
 
 
 class _Seen(NamedTuple):
@@ -80,10 +82,10 @@ class _Seen(NamedTuple):
     bursts: tuple[int, int]
 
 
-def _run(machine: SimulatedAccelerator, case: _Case, seed: int, most: int = _MOST, **fault: int) -> _Seen:
+def _run(machine: SimulatedAccelerator, case: _Case, seed: int, most: int = MOST, **fault: int) -> _Seen:
     """Run a program after a reset, and go on until nothing is under way."""
     memory = case.before.memory.copy()
-    machine.attach(memory, _BASE, seed=seed, stall=_STALLS[seed % 4], **fault)  # type: ignore[arg-type]
+    machine.attach(memory, _BASE, seed=seed, stall=programs.STALLS[seed % 4], **fault)  # type: ignore[arg-type]
     machine.reset()
     machine.write(case.program, case.before)  # type: ignore[arg-type]
     report = machine.run(most=most)
@@ -92,11 +94,15 @@ def _run(machine: SimulatedAccelerator, case: _Case, seed: int, most: int = _MOS
     return _Seen(report, memory, traffic.broken, traffic.bursts)
 
 
+def _is_right(machine: SimulatedAccelerator, case: _Case, seen: _Seen) -> bool:
+    """Whether all words are the definition's."""
+    return bool((seen.memory == case.after.memory).all() and (machine.scratchpad() == case.after.scratchpad).all())
+
+
 def _check(machine: SimulatedAccelerator, case: _Case, seed: int) -> None:
     seen = _run(machine, case, seed)
     assert (seen.report.tag, seen.report.stop, seen.broken) == (case.tag, Stop.NONE, ""), seed
-    assert (seen.memory == case.after.memory).all(), seed
-    assert (machine.scratchpad() == case.after.scratchpad).all(), seed
+    assert _is_right(machine, case, seen), seed
 
 
 @pytest.mark.parametrize("count", [100, slow(400), thorough(10_000)])
@@ -139,8 +145,7 @@ def test_faults_of_the_bus(count: int, machine: SimulatedAccelerator) -> None:
             wrong = "store" if fault in _OF_WRITES else "load"
             assert expected == Stop.TIME or fault in _UNASKED or moves == wrong, seed
         else:
-            assert (seen.memory == case.after.memory).all(), seed
-            assert (machine.scratchpad() == case.after.scratchpad).all(), seed
+            assert _is_right(machine, case, seen), seed
     assert min(count - sum(come.values()), *come.values()) > count // 20
 
 
@@ -170,11 +175,10 @@ def test_damaged_programs(count: int, machine: SimulatedAccelerator) -> None:
         assert not seen.broken, seed
         stopped += seen.report.stop != Stop.NONE
         assert seen.report.stop not in (Stop.BUS, Stop.TIME), seed
-        assert seen.report.cycles < _MOST, seed
+        assert seen.report.cycles < MOST, seed
         if case.tag is not None:
             assert (seen.report.tag, seen.report.stop) == (case.tag, Stop.NONE), seed
-            assert (seen.memory == case.after.memory).all(), seed
-            assert (machine.scratchpad() == case.after.scratchpad).all(), seed
+            assert _is_right(machine, case, seen), seed
     assert stopped > count // 4
 
 
@@ -207,7 +211,8 @@ STOPS = (
 def test_stops(text: str, stop: Stop, machine: SimulatedAccelerator) -> None:
     """At the row or word that is wrong, with the command's index; earlier ones have moved."""
     program = assemble(f"load rows=8 valid=1 address=0\n{text}\nstore rows=8 valid=2 address=100 loads=0\nend")
-    case = _Case(program, _memories(np.random.default_rng(1)), _memories(np.random.default_rng(1)), None)
+    before = _memories(np.random.default_rng(1))
+    case = _Case(program, before, before, None)
     seen = _run(machine, case, 1)
     assert (seen.report.stop, seen.report.index, seen.report.tag, seen.broken) == (stop, 1, None, "")
     changed = np.flatnonzero(seen.memory != case.before.memory)
@@ -217,12 +222,14 @@ def test_stops(text: str, stop: Stop, machine: SimulatedAccelerator) -> None:
 _LEVELS = ("x", "y", "block")
 
 
-def _move(machine: SimulatedAccelerator, text: str, memories: Memories, memory: Halves, base: int = 0) -> Run:
-    """Run one command, which keeps to the rules."""
-    machine.attach(memory, base)
+def _move(
+    machine: SimulatedAccelerator, text: str, memories: Memories, memory: Halves, base: int = 0, **how: float
+) -> Run:
+    """Run commands, which keep to the rules."""
+    machine.attach(memory, base, **how)  # type: ignore[arg-type]
     machine.reset()
     machine.write(assemble(f"{text}\nend"), memories)
-    report = machine.run(most=_MOST)
+    report = machine.run(most=_PATIENCE)
     assert not machine.traffic().broken, text
     return report
 
@@ -291,7 +298,7 @@ OUTSIDE = (("load", "", Stop.WRITE), ("load", "into_weights", Stop.WRITE), ("sto
 @pytest.mark.parametrize(("opcode", "flag", "stop"), OUTSIDE)
 def test_every_bit_of_a_row(opcode: str, flag: str, stop: Stop, machine: SimulatedAccelerator) -> None:
     """The first row, or the second, is outside of its memory."""
-    memory, memories = np.zeros(_WORDS, np.uint16), _memories(np.random.default_rng(1))
+    memory, memories = _zeros()
     firsts, seconds = [1 << bit for bit in range(6, 16)], [*(1 << bit for bit in range(6, 19)), 1 - (1 << 19)]
     for rows in (*firsts, *(f"0 {level}=2:{stride}:1" for level in _LEVELS for stride in seconds)):
         text = f"{opcode} rows={rows} valid=1 address=0 {flag}"
@@ -318,27 +325,20 @@ def test_bursts(machine: SimulatedAccelerator) -> None:
 
 def test_answers_that_come_late(machine: SimulatedAccelerator) -> None:
     """As many bursts as may be unanswered, on a bus that mostly waits."""
-    memory, memories = np.zeros(_WORDS, np.uint16), _memories(np.random.default_rng(1))
-    machine.attach(memory, seed=1, stall=0.97)
-    machine.reset()
-    machine.write(assemble("store rows=0 valid=2 address=0 x=40:1:6\nend"), memories)
-    assert machine.run(most=_PATIENCE).tag == 0
+    memory, memories = _zeros()
+    text = "store rows=0 valid=2 address=0 x=40:1:6"
+    assert _move(machine, text, memories, memory, seed=1, stall=0.97).tag == 0
     assert (memory[:240].reshape(40, 6)[:, :2] == memories.scratchpad[:40]).all()
     assert not memory[240:].any()
-    assert not machine.traffic().broken
     machine.attach(memory, fault=Fault.UNANSWERED)
     assert (machine.run(most=2 * _PATIENCE).stop, machine.traffic().bursts) == (Stop.TIME, (0, 15))
 
 
 def test_nothing_is_requested_once_it_has_stopped(machine: SimulatedAccelerator) -> None:
     """A command is refused in the midst of a store: bursts that were offered end, no others come."""
-    machine.attach(np.zeros(_WORDS, np.uint16))
-    machine.reset()
-    machine.write(
-        assemble("store rows=0 valid=2 address=0 x=60:1:6\nload rows=63 valid=1 address=0 x=2:1:1\nend"),
-        _memories(np.random.default_rng(1)),
-    )
-    assert machine.run(most=_MOST).stop == Stop.WRITE
+    memory, memories = _zeros()
+    text = "store rows=0 valid=2 address=0 x=60:1:6\nload rows=63 valid=1 address=0 x=2:1:1"
+    assert _move(machine, text, memories, memory).stop == Stop.WRITE
     before, after = machine.traffic(), machine.traffic(1000)
     assert 0 < before.bursts[1] <= after.bursts[1] <= before.bursts[1] + 1 < 60
     assert after.quiet
@@ -347,14 +347,7 @@ def test_nothing_is_requested_once_it_has_stopped(machine: SimulatedAccelerator)
 
 def test_movers_work_beside_the_unit(machine: SimulatedAccelerator) -> None:
     """A store reads the bank that the unit does not read: both take hardly longer than one."""
-    pool = "pool reads=0 writes=32 kx=16:1 x=8:0:1"
-    cycles = {}
-    for name, text in (("pool", pool), ("store", "store rows=0 valid=2 address=0 x=16:1:2 y=2:0:32")):
-        machine.write(assemble(f"{text}\nend"), _memories(np.random.default_rng(1)))
-        machine.attach(np.zeros(_WORDS, np.uint16))
-        cycles[name] = machine.run(most=_MOST).cycles
-    machine.write(
-        assemble(f"{pool}\nstore rows=0 valid=2 address=0 x=16:1:2 y=2:0:32\nend"), _memories(np.random.default_rng(1))
-    )
-    machine.attach(np.zeros(_WORDS, np.uint16))
-    assert machine.run(most=_MOST).cycles < max(cycles.values()) + 40
+    pool, store = "pool reads=0 writes=32 kx=16:1 x=8:0:1", "store rows=0 valid=2 address=0 x=16:1:2 y=2:0:32"
+    memory, memories = _zeros()
+    *alone, both = (_move(machine, each, memories, memory).cycles for each in (pool, store, f"{pool}\n{store}"))
+    assert both < max(alone) + 40

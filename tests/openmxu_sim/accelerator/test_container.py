@@ -17,10 +17,8 @@ _MACHINE = AcceleratorConfig(size=2, stages=1, depth=16, rows=128, weights=64)
 @pytest.fixture
 def network() -> CompiledNetwork:
     weight = np.arange(2 * 3 * 3, dtype=np.float32).reshape(2, 1, 3, 3)
-    layers = [
-        Layer("first", "x", (3, 3), (1, 1), (1, 1, 1, 1), weight, relu=True),
-        Layer("pool", "first", (2, 2), (2, 2)),
-    ]
+    first = Layer("first", "x", (3, 3), (1, 1), (1, 1, 1, 1), weight, relu=True)
+    layers = [first, Layer("pool", "first", (2, 2), (2, 2))]
     return CompiledNetwork(lower(_MACHINE, (1, 4, 4), layers, "x"), "x", "pool", "y", b"a model", flat=True)
 
 
@@ -40,10 +38,8 @@ def test_what_is_written_is_read(network: CompiledNetwork, tmp_path: Path, memor
 
 def test_damaged_files(network: CompiledNetwork, tmp_path: Path) -> None:
     """Cut, or a byte changed: refused in one line, or still a network whose program may run."""
-    content = write_network(network)
-    rng = np.random.default_rng(1)
-    path = tmp_path / "model.mxa"
-    refused = 0
+    content, path = write_network(network), tmp_path / "model.mxa"
+    rng, refused = np.random.default_rng(1), 0
     for number in range(300):
         damaged = bytearray(content)
         if number % 3:

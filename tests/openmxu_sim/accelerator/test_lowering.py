@@ -1,6 +1,7 @@
 """Layers as programs: small integers, which every order of sums gives exactly, against loops over pixels."""
 
 import itertools
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -12,18 +13,18 @@ from openmxu_sim.accelerator.lowering import Layer, Lowered, lower
 from openmxu_sim.accelerator.simulation import SimulatedAccelerator
 
 from ...conftest import needs_compiler
+from .programs import check
 
 MACHINE = AcceleratorConfig(size=4, stages=1, depth=16, rows=1024, weights=1024)
+_SIDES = (1, 1, 1, 1)
 
 
 def by_pixels(layer: Layer, values: np.ndarray, added: np.ndarray | None) -> np.ndarray:
     """A layer of (channels, y, x), a pixel at a time."""
     above, left, below, right = layer.padding
     padded = np.pad(values, ((0, 0), (above, below), (left, right)))
-    height, width = (
-        (size - kernel) // stride + 1
-        for size, kernel, stride in zip(padded.shape[1:], layer.kernel, layer.stride, strict=True)
-    )
+    sizes = zip(padded.shape[1:], layer.kernel, layer.stride, strict=True)
+    height, width = ((size - kernel) // stride + 1 for size, kernel, stride in sizes)
     channels = len(values) if layer.weight is None else len(layer.weight)
     found = np.zeros((channels, height, width), np.float32)
     for y, x in itertools.product(range(height), range(width)):
@@ -40,6 +41,15 @@ def by_pixels(layer: Layer, values: np.ndarray, added: np.ndarray | None) -> np.
     return found if layer.high is None else np.minimum(found, layer.high)
 
 
+def all_by_pixels(layers: Sequence[Layer], image: np.ndarray) -> dict[str, np.ndarray]:
+    """The results of a network's layers, which bf16 has."""
+    values = {"x": image}
+    for layer in layers:
+        values[layer.name] = by_pixels(layer, values[layer.source], values.get(layer.added))
+        assert np.abs(values[layer.name]).max() <= 256
+    return values
+
+
 def small_weights(rng: np.random.Generator, *shape: int) -> np.ndarray:
     return rng.integers(-1, 2, shape).astype(np.float32)
 
@@ -47,19 +57,10 @@ def small_weights(rng: np.random.Generator, *shape: int) -> np.ndarray:
 def _network(rng: np.random.Generator, channels: int, stride: int) -> list[Layer]:
     """A convolution, a residual block, a pool, and a dense layer."""
     bias = rng.integers(-3, 4, 6).astype(np.float32)
+    first, second = small_weights(rng, 6, channels, 3, 3), small_weights(rng, 6, 6, 3, 3) // 2
     return [
-        Layer("first", "x", (3, 3), (1, stride), (1, 1, 1, 1), small_weights(rng, 6, channels, 3, 3), bias, relu=True),
-        Layer(
-            "second",
-            "first",
-            (3, 3),
-            (1, 1),
-            (1, 1, 1, 1),
-            small_weights(rng, 6, 6, 3, 3) // 2,
-            bias,
-            True,
-            added="first",
-        ),
+        Layer("first", "x", (3, 3), (1, stride), _SIDES, first, bias, relu=True),
+        Layer("second", "first", (3, 3), (1, 1), _SIDES, second, bias, True, added="first"),
         Layer("third", "second", (1, 2), (1, 1), (0, 0, 0, 1), small_weights(rng, 5, 6, 1, 2), None, True, high=6.0),
         Layer("pooled", "third", (2, 3), (2, 2)),
     ]
@@ -72,22 +73,24 @@ def memories_with(lowered: Lowered, image: np.ndarray) -> Memories:
     return memories
 
 
+def computed(lowered: Lowered, image: np.ndarray) -> Memories:
+    """A network's memories behind its program, whose waits are right."""
+    check_waits(lowered.config, lowered.program)
+    memories = memories_with(lowered, image)
+    run(lowered.program, memories)
+    return memories
+
+
 @pytest.mark.parametrize(("channels", "stride"), [(1, 1), (1, 2), (2, 1), (5, 2)])
 def test_a_network(channels: int, stride: int) -> None:
     """With an input whose channels are packed, and others; lines of several stripes; every layer's results."""
     rng = np.random.default_rng(channels)
     layers = _network(rng, channels, stride)
     image = rng.integers(-2, 3, (channels, 7, 9)).astype(np.float32)
-    values = {"x": image}
-    for layer in layers:
-        values[layer.name] = by_pixels(layer, values[layer.source], values.get(layer.added))
-        assert np.abs(values[layer.name]).max() <= 256  # bf16 has all of them
     lowered = lower(MACHINE, image.shape, layers, "x")
-    check_waits(lowered.config, lowered.program)
-    memories = memories_with(lowered, image)
-    run(lowered.program, memories)
-    for layer in layers:
-        assert (lowered.get(layer.name, memories.scratchpad) == values[layer.name]).all(), layer.name
+    memories = computed(lowered, image)
+    for name, expected in all_by_pixels(layers, image).items():
+        assert name == "x" or (lowered.get(name, memories.scratchpad) == expected).all(), name
 
 
 @pytest.mark.parametrize(
@@ -103,14 +106,12 @@ def test_a_network(channels: int, stride: int) -> None:
 def test_groups(groups: int, inputs: int, outputs: int, commands: int) -> None:
     rng = np.random.default_rng(groups)
     weight, bias = small_weights(rng, groups * outputs, inputs, 3, 3), rng.integers(-3, 4, groups * outputs)
-    layer = Layer("grouped", "x", (3, 3), (1, 1), (1, 1, 1, 1), weight, bias.astype(np.float32), groups=groups)
+    layer = Layer("grouped", "x", (3, 3), (1, 1), _SIDES, weight, bias.astype(np.float32), groups=groups)
     image = rng.integers(-2, 3, (groups * inputs, 7, 9)).astype(np.float32)
     for each in (layer, replace(layer, added="x")) if inputs == outputs else (layer,):
         lowered = lower(MACHINE, image.shape, [each], "x")
-        memories = memories_with(lowered, image)
-        run(lowered.program, memories)
         expected = by_pixels(each, image, image if each.added else None)
-        assert (lowered.get("grouped", memories.scratchpad) == expected).all()
+        assert (lowered.get("grouped", computed(lowered, image).scratchpad) == expected).all()
         [report] = lowered.layers
         assert report.products == weight.size * 7 * 9
         assert each.added or len(report.commands) == commands
@@ -128,9 +129,7 @@ def test_a_dense_layer_of_one_vector(outputs: int, depth: int, blocks: list[int]
     for last in (1.0, np.inf, 1.1 * 2.0**-112):  # bf16 has no last bits of so small a bias
         biases = np.append(bias[1:], np.float32(last))
         lowered = lower(config, image.shape, [replace(layer, bias=biases)], "x")
-        memories = memories_with(lowered, image)
-        run(lowered.program, memories)
-        words.append(lowered.get("dense", memories.scratchpad)[:-1])
+        words.append(lowered.get("dense", computed(lowered, image).scratchpad)[:-1])
         exchanged = [command.levels["y"].trips for command in lowered.program if command.values.get("exchange")]
         assert exchanged == (blocks if last == 1 else [])
     assert len({word.tobytes() for word in words}) == 1
@@ -143,11 +142,7 @@ def test_a_network_on_the_machine() -> None:
     layers = [*_network(rng, 1, 1), Layer("dense", "pooled", (3, 4), weight=small_weights(rng, 3, 5, 3, 4))]
     lowered = lower(MACHINE, (1, 7, 9), layers, "x")
     memories = memories_with(lowered, rng.standard_normal((1, 7, 9)).astype(np.float32))
-    machine = SimulatedAccelerator(MACHINE)
-    machine.write(lowered.program, memories)
-    report = machine.run(most=100_000)
-    assert [report.tag] == run(lowered.program, memories)
-    assert (machine.scratchpad() == memories.scratchpad).all()
+    report = check(SimulatedAccelerator(MACHINE), lowered.program, memories, 100_000)
     formula = sum(layer.cycles for layer in lowered.layers)
     assert formula < report.cycles < formula + 50 * len(lowered.program)
     assert [len(layer.commands) for layer in lowered.layers] == [7, 28, 7, 1, 1]
@@ -163,6 +158,7 @@ def test_a_network_on_the_machine() -> None:
         ({"kernel": (12, 3)}, "weights of first must be for 5 channels of .12, 3., not 5 of .3, 3."),
         ({"stride": (1, 1), "padding": (0, 9, 0, 0)}, "a line of first must have at most 16 pixels, not 18"),
     ],
+    ids=["channels", "kernel", "line"],
 )
 def test_layers_that_do_not_fit(change: dict[str, object], message: str) -> None:
     first = replace(_network(np.random.default_rng(0), 5, 1)[0], **change)  # type: ignore[arg-type]
@@ -172,12 +168,10 @@ def test_layers_that_do_not_fit(change: dict[str, object], message: str) -> None
 
 def test_memories_that_are_too_small() -> None:
     layers = _network(np.random.default_rng(0), 5, 1)
-    with pytest.raises(
-        ValueError, match=r"^scratchpad must have at least \d+ rows of 8 bytes for this network, not 100$"
-    ):
-        lower(replace(MACHINE, rows=100), (5, 7, 9), layers, "x")
-    with pytest.raises(ValueError, match=r"^weights must have at least \d+ rows of 8 bytes for this network, not 100$"):
-        lower(replace(MACHINE, weights=100), (5, 7, 9), layers, "x")
+    for name, few in (("scratchpad", replace(MACHINE, rows=100)), ("weights", replace(MACHINE, weights=100))):
+        message = rf"^{name} must have at least \d+ rows of 8 bytes for this network, not 100$"
+        with pytest.raises(ValueError, match=message):
+            lower(few, (5, 7, 9), layers, "x")
     lowered = lower(MACHINE, (5, 7, 9), layers, "x")
     with pytest.raises(ValueError, match=r"^x must have the shape \(5, 7, 9\), not \(5, 9, 7\)$"):
         lowered.put("x", np.zeros((5, 9, 7), np.float32), np.zeros((1024, 4), np.uint16))

@@ -20,12 +20,11 @@ from openmxu_sim.accelerator import Memories, run, with_waits
 from openmxu_sim.accelerator.simulation import SimulatedAccelerator
 
 from ...conftest import needs_compiler, slow, thorough
-from .programs import MACHINE, AnyWords, damaged_program, random_memories, random_program, wild_program
+from .programs import MACHINE, MOST, check, copied, damaged_program, random_memories, random_program, wild_program
 
 pytestmark = needs_compiler
 
 _RNG = np.random.default_rng
-_MOST = 20_000  # cycles; the programs here take some hundreds
 
 
 @pytest.fixture(scope="module")
@@ -43,17 +42,17 @@ class _Case(NamedTuple):
 @lru_cache(maxsize=4096)
 def _drawn(seed: int, length: int = 8) -> _Case:
     """A random program, or a wild command, and what the definition says of it."""
-    rng = np.random.default_rng(seed)
+    rng = _RNG(seed)
     program = with_waits(MACHINE, random_program(rng, length, moves=False)) if length else wild_program(rng)
     memories = random_memories(rng)
-    after = replace(memories, scratchpad=memories.scratchpad.copy())
+    after = copied(memories)
     return _Case(program, memories, run(program, after), after)
 
 
 def _check(machine: SimulatedAccelerator, seed: int, length: int = 8) -> None:
     case = _drawn(seed, length)
     machine.write(case.program, case.memories)
-    report = machine.run(most=_MOST)
+    report = machine.run(most=MOST)
     assert (report.tag, report.stop) == (case.tags[0], Stop.NONE), seed
     assert (machine.scratchpad() == case.after.scratchpad).all(), seed
 
@@ -77,14 +76,9 @@ def test_biases_of_many_tiles(config: AcceleratorConfig) -> None:
     """Forty sums of one tile of one row: the next biases come as early as they can, while sums are far behind."""
     program = assemble("matmul reads=0 writes=1 weights=0 bias emit n=14:0:1\nend")
     many = replace(program[0], levels={**program[0].levels, "n": program[0].levels["n"]._replace(trips=40, other=0)})
-    rng = np.random.default_rng(1)
+    rng = _RNG(1)
     for first in (many, program[0]):
-        memories = random_memories(rng, config)
-        machine = SimulatedAccelerator(config)
-        machine.write([first, program[1]], memories)
-        run([first, program[1]], memories)
-        assert machine.run(most=_MOST).tag == 0
-        assert (machine.scratchpad() == memories.scratchpad).all()
+        check(SimulatedAccelerator(config), [first, program[1]], random_memories(rng, config))
 
 
 _BACK_AND_FORTH = """
@@ -105,13 +99,8 @@ def test_roles_go_back_and_forth(size: int, stages: int) -> None:
     config = AcceleratorConfig(size=size, stages=stages, depth=16, rows=64, weights=256)
     machine = SimulatedAccelerator(config)
     for tiles in range(1, 9):
-        program, memories = (
-            assemble(_BACK_AND_FORTH.format(size=size, tiles=tiles)),
-            random_memories(_RNG(tiles), config),
-        )
-        machine.write(program, memories)
-        assert [machine.run(most=_MOST).tag] == run(program, memories)
-        assert (machine.scratchpad() == memories.scratchpad).all(), tiles
+        program = assemble(_BACK_AND_FORTH.format(size=size, tiles=tiles))
+        check(machine, program, random_memories(_RNG(tiles), config))
 
 
 class _Stalling(wiring.Component):
@@ -148,35 +137,28 @@ def test_random_stalls(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_every_bit_of_a_bias(machine: SimulatedAccelerator) -> None:
     """Where a product takes the upper bits away, the lower ones are the result."""
-    memories = random_memories(np.random.default_rng(1))
+    memories = random_memories(_RNG(1))
     memories.scratchpad[0], memories.weights[:64] = [0x3F80, 0], 0
     for n in range(16):
         memories.weights[4 * n : 4 * n + 4] = [[1 << n, 0x8000 >> n], [0x3F80, 0x3F80], [0, 0], [0xBF80, 0xBF80]]
     program = assemble("matmul reads=0 writes=20 weights=0 bias emit n=16:0:1\nend")
-    machine.write(program, memories)
-    assert [machine.run(most=_MOST).tag] == run(program, memories)
-    assert (machine.scratchpad() == memories.scratchpad).all()
+    check(machine, program, memories)
     assert (memories.scratchpad[20:36, 0] == [(0x3400 + 0x80 * n) for n in range(16)]).all()
 
 
 def test_missing_waits_are_seen(machine: SimulatedAccelerator) -> None:
-    """Programs without waits, some of which are wrong then."""
     wrong = 0
     for seed in range(120):
-        rng = np.random.default_rng(seed)
+        rng = _RNG(seed)
         program, memories = random_program(rng, 8, moves=False), random_memories(rng)
         machine.write(program, memories)
-        assert machine.run(most=_MOST).tag == run(program, memories)[0]
+        assert machine.run(most=MOST).tag == run(program, memories)[0]
         wrong += bool((machine.scratchpad() != memories.scratchpad).any())
     assert wrong > 5
 
 
 _POOL = "pool reads=0 writes=40\n"
-
-
 _ADDRESSES = {"reads": (Stop.READ, 16), "writes": (Stop.WRITE, 16), "weights": (Stop.WEIGHTS, 24)}
-
-
 STOPS = [
     ("load rows=0 valid=1 address=0\nend", Stop.ENGINE, 0),
     (f"{_POOL}matmul reads=0 writes=40 weights=0 add emit\nend", Stop.SUMS, 1),
@@ -211,11 +193,11 @@ STOPS = [
 @pytest.mark.parametrize(("program", "stop", "index"), STOPS)
 def test_stops(program: str, stop: Stop, index: int, machine: SimulatedAccelerator) -> None:
     """Each names its command; what commands before it wrote is there, and no other row but its own has changed."""
-    memories, commands = random_memories(np.random.default_rng(1)), assemble(program)
+    memories, commands = random_memories(_RNG(1)), assemble(program)
     with pytest.raises(ValueError, match=rf"^command {index} " if stop != Stop.ENGINE else "^command 0 .*memory of 0"):
-        run(commands, random_memories(np.random.default_rng(1)))
+        run(commands, random_memories(_RNG(1)))
     machine.write(commands, memories)
-    report = machine.run(most=_MOST)
+    report = machine.run(most=MOST)
     machine.reset()
     assert (report.stop, report.index, report.tag) == (stop, index, None)
     changed = np.flatnonzero((machine.scratchpad() != memories.scratchpad).any(axis=1))
@@ -224,9 +206,9 @@ def test_stops(program: str, stop: Stop, index: int, machine: SimulatedAccelerat
 
 def test_nothing_is_written_once_it_has_stopped() -> None:
     """A command is refused in the midst of a pool: the host has the scratchpad from the next cycle on."""
-    machine, memories = SimulatedAccelerator(MACHINE), random_memories(np.random.default_rng(1))
+    machine, memories = SimulatedAccelerator(MACHINE), random_memories(_RNG(1))
     machine.write(assemble("pool reads=0 writes=32 x=16:1:1 y=2:16:16\nload rows=0 valid=1 address=0\nend"), memories)
-    assert machine.run(most=_MOST).stop == Stop.ENGINE
+    assert machine.run(most=MOST).stop == Stop.ENGINE
     mark = np.array([[0x1234_5678]], np.uint32)
     machine._library.machine_write(machine._machine, 4, 0, 1, mark.ctypes.data)
     changed = np.flatnonzero((machine.scratchpad() != memories.scratchpad).any(axis=1))
@@ -234,32 +216,24 @@ def test_nothing_is_written_once_it_has_stopped() -> None:
     assert 5 < len(changed) < 33
 
 
-def _read(commands: Sequence[Command | AnyWords]) -> tuple[list[Command], str]:
-    """The program of such words up to one that is none, and why it is refused."""
-    program: list[Command] = []
+@lru_cache(maxsize=4096)
+def _damaged(seed: int) -> tuple[_Case, int, str]:
+    """A program, a bit of which is flipped, any in turn; which command is refused and why, or what it computes."""
+    rng = _RNG(seed)
+    commands = damaged_program(rng, seed, MACHINE, moves=False)
+    memories = random_memories(rng)
+    program, after, tags, refusal = list[Command](), copied(memories), list[int](), ""
     try:
         for command in commands:
             program.append(Command.of_words(command.words))
         check_program(MACHINE, program)
     except ValueError as error:
-        return program, str(error)
-    return program, ""
-
-
-@lru_cache(maxsize=4096)
-def _damaged(seed: int) -> tuple[_Case, int, str]:
-    """A program, a bit of which is flipped, any in turn; which command is refused and why, or what it computes."""
-    rng = np.random.default_rng(seed)
-    commands = damaged_program(rng, seed, MACHINE, moves=False)
-    memories = random_memories(rng)
-    program, refusal = _read(commands)
-    after = replace(memories, scratchpad=memories.scratchpad.copy())
+        refusal = str(error)
+    else:
+        waits, right = ([c.values["computes"] for c in some] for some in (program, with_waits(MACHINE, program)))
+        tags = run(program, after) if waits == right else []
     index = int(refusal.split()[1]) if refusal.startswith("command ") else len(program)
-    if not refusal and [c.values["computes"] for c in program] == [
-        c.values["computes"] for c in with_waits(MACHINE, program)
-    ]:
-        return _Case(commands, memories, run(program, after), after), index, refusal  # type: ignore[arg-type]
-    return _Case(commands, memories, [], after), index, refusal  # type: ignore[arg-type]
+    return _Case(commands, memories, tags, after), index, refusal  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("count", [150, slow(800), thorough(2048)])
@@ -271,7 +245,7 @@ def test_damaged_programs(count: int, machine: SimulatedAccelerator) -> None:
         case, index, refusal = _damaged(seed)
         machine.reset()  # a stopped one stays so
         machine.write(case.program, case.memories)
-        report = machine.run(most=_MOST)
+        report = machine.run(most=MOST)
         if refusal:
             # Rows that a command overwrites before it reads them are for the definition alone to refuse.
             assert report.tag is None or "others than those read" in refusal, seed
@@ -280,7 +254,7 @@ def test_damaged_programs(count: int, machine: SimulatedAccelerator) -> None:
                 assert refusal.startswith("command ") or report.stop == Stop.COMMAND, (seed, refusal)
                 stops += 1
         elif report.tag is None:
-            assert report.cycles == _MOST, (seed, report)  # more rows than it had time for
+            assert report.cycles == MOST, (seed, report)  # more rows than it had time for
         elif case.tags:
             assert [report.tag] == case.tags
             assert (machine.scratchpad() == case.after.scratchpad).all(), seed
@@ -303,7 +277,7 @@ def test_resets(count: int, machine: SimulatedAccelerator) -> None:
 
 def test_ends_on_the_way(machine: SimulatedAccelerator) -> None:
     """A program goes on behind an end when the host says so."""
-    memories = random_memories(np.random.default_rng(1))
+    memories = random_memories(_RNG(1))
     program = assemble("pool reads=0 writes=40\nend tag=5\npool reads=40 writes=41\nend tag=6\n")
     machine.write(program, memories)
     assert [machine.run().tag, machine.run(2).tag] == run(program, memories) == [5, 6]
@@ -311,7 +285,6 @@ def test_ends_on_the_way(machine: SimulatedAccelerator) -> None:
 
 
 def test_cycles_of_a_command(machine: SimulatedAccelerator) -> None:
-    """To the cycle."""
     unit = MACHINE.unit
     for rows, tiles, bias, flag in (
         (1, 7, 0, ""),
@@ -324,12 +297,12 @@ def test_cycles_of_a_command(machine: SimulatedAccelerator) -> None:
     ):
         machine.write(
             assemble(f"matmul reads=0 writes=20 weights=0 emit x={rows}:1:1 block={tiles}:0 {flag}\nend"),
-            random_memories(np.random.default_rng(1)),
+            random_memories(_RNG(1)),
         )
         steady = (tiles - 1) * max(rows, unit.shortest_tile)
-        assert machine.run(most=_MOST).cycles == steady + rows + unit.latency + MACHINE.size + 24 + 2 * bias
+        assert machine.run(most=MOST).cycles == steady + rows + unit.latency + MACHINE.size + 24 + 2 * bias
 
 
 def test_too_long_a_program(machine: SimulatedAccelerator) -> None:
     with pytest.raises(ValueError, match=r"^a program must have at most 64 commands, not 65$"):
-        machine.write(assemble("end\n" * 65), random_memories(np.random.default_rng(1)))
+        machine.write(assemble("end\n" * 65), random_memories(_RNG(1)))

@@ -1,4 +1,7 @@
-"""Networks larger than the scratchpad: the words of a scratchpad that has all, and of loops over pixels."""
+"""Networks larger than the scratchpad: the words of a scratchpad that has all, and of loops over pixels.
+
+And those whose weights come from a memory: the same bits, from any memory of weights that a tile fits.
+"""
 
 import re
 from dataclasses import replace
@@ -8,19 +11,24 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from openmxu.spec.accelerator import AcceleratorConfig
+from openmxu.accelerator import Stop
+from openmxu.spec.accelerator import AcceleratorConfig, weights_of, weights_read, weights_written
 from openmxu.spec.commands import ANY, assemble
 from openmxu_sim.accelerator import check_waits, run
-from openmxu_sim.accelerator.lowering import Layer, Lowered, lower
-from openmxu_sim.accelerator.simulation import SimulatedAccelerator
+from openmxu_sim.accelerator.lowering import Layer, lower
+from openmxu_sim.accelerator.prefetch import with_loads
+from openmxu_sim.accelerator.simulation import PAGE, SimulatedAccelerator
 from openmxu_sim.accelerator.stripes import bytes_moved, fit
 
 from ...conftest import needs_compiler, slow
-from .test_lowering import MACHINE, by_pixels, memories_with, small_weights
-from .test_waits import at_any_speed
+from .programs import check
+from .test_lowering import MACHINE, all_by_pixels, by_pixels, computed, memories_with, small_weights
+from .test_waits import at_any_speed, refused_with_less
 
 _MACHINE = replace(MACHINE, depth=32, program=1 << 16)
+_BUS = replace(_MACHINE, beat=64)
 _SIDES = (1, 1, 1, 1)
+_TILE = 3 * 3 * 4 + 2  # a tile for each pixel of a kernel, and biases
 _LEAST = 1 + 2 * 3 * 9 + 2 * 7  # row 0, and of the first layer three lines of two blocks and a line of results
 
 
@@ -49,13 +57,9 @@ def test_any_scratchpad(channels: int, sizes: tuple[int, ...]) -> None:
     """From the smallest one on: each result that is kept, and its border, as where all of them stay."""
     rng = np.random.default_rng(channels)
     layers, image = network_of(rng, channels), image_of(rng, channels)
-    values = {"x": image}
-    for layer in layers:
-        values[layer.name] = by_pixels(layer, values[layer.source], values.get(layer.added))
-        assert np.abs(values[layer.name]).max() <= 256
+    values = all_by_pixels(layers, image)
     whole = lower(replace(_MACHINE, rows=4096), image.shape, layers, "x")
-    expected = memories_with(whole, image)
-    run(whole.program, expected)
+    expected = computed(whole, image)
     assert all((whole.get(name, expected.scratchpad) == values[name]).all() for name in values if name != "x")
     kinds = set()
     for rows in sizes:
@@ -79,28 +83,15 @@ def test_waits() -> None:
     layers, image = network_of(rng, 5), rng.standard_normal((5, 9, 7)).astype(np.float32)
     for rows in (110, 250):
         lowered = fit(replace(_MACHINE, rows=rows), image.shape, layers, "x")
-        expected = memories_with(lowered, image)
-        run(lowered.program, expected)
-        memories = memories_with(lowered, image)
+        expected, memories = computed(lowered, image), memories_with(lowered, image)
         at_any_speed(lowered.program, memories, rng)
         assert (memories.memory == expected.memory).all()
         assert (memories.scratchpad == expected.scratchpad).all()
-        _check_waits_less(lowered)
-
-
-def _check_waits_less(lowered: Lowered) -> None:
-    waits = [
-        (index, field)
-        for index, command in enumerate(lowered.program[:-1])
-        for field in ("loads", "computes", "stores")
-        if command.values[field] != ANY
-    ]
-    assert len(waits) > 10
-    for index, field in waits[:: len(waits) // 10]:
-        command, less = lowered.program[index], [*lowered.program]
-        less[index] = replace(command, values={**command.values, field: command.values[field] + 1})
-        with pytest.raises(ValueError, match=rf"^command {index} .*: {field} must be at most "):
-            check_waits(lowered.config, less)
+        commands = enumerate(lowered.program[:-1])
+        waits = [(at, name) for at, c in commands for name in ("loads", "computes", "stores") if c.values[name] != ANY]
+        assert len(waits) > 10
+    for wait in waits[:: len(waits) // 10]:
+        refused_with_less(lowered.config, lowered.program, *wait)
 
 
 def test_two_areas() -> None:
@@ -145,8 +136,7 @@ def test_many_lines() -> None:
     layer, image = Layer("y", "x", (3, 1), (2, 1), (1, 0, 1, 0), small_weights(rng, 1, 1, 3, 1)), np.ones((1, 9001, 1))
     config = replace(_MACHINE, rows=13_000, depth=512)
     lowered = fit(config, image.shape, [layer], "x")
-    memories = memories_with(lowered, image.astype(np.float32))
-    run(lowered.program, memories)
+    memories = computed(lowered, image.astype(np.float32))
     assert (lowered.get("y", lowered.rows(memories)) == by_pixels(layer, image, None)).all()
     loads = [command.levels["y"].trips for command in lowered.program if command.opcode == "load"]
     assert loads == [4095, 4095, 815]
@@ -160,11 +150,8 @@ def test_rows_used_again_on_the_machine() -> None:
     lowered = fit(replace(MACHINE, rows=450), image.shape, layers, "x")
     assert not lowered.memory
     memories = memories_with(lowered, image)
-    machine = SimulatedAccelerator(MACHINE)
-    machine.write(lowered.program, memories)
-    report = machine.run(most=100_000)
-    assert [report.tag] == run(lowered.program, memories)
-    assert (machine.scratchpad()[:450] == memories.scratchpad).all()
+    assert len(memories.scratchpad) == 450
+    check(SimulatedAccelerator(MACHINE), lowered.program, memories, 100_000)
     expected = lowered.get("dense", memories.scratchpad)
     lowered.put("x", image, memories.scratchpad)
     run(lowered.program, memories)  # once more, where other pictures were
@@ -188,3 +175,92 @@ def test_figures_of_the_documentation(rows: int, moved: int, cycles: int) -> Non
     assert (bytes_moved(lowered.program), sum(layer.cycles for layer in lowered.layers)) == (moved, cycles)
     text = (Path(__file__).parents[3] / "docs/explanation/accelerator.md").read_text()
     assert re.search(rf"\| {8 * rows:,} \| [^|]* \| {moved:,} \| {cycles:,} \|", text)
+
+
+@pytest.mark.parametrize(("rows", "weights"), [(500, _TILE), (110, 100), (1024, 1024), slow(250, 60), slow(110, _TILE)])
+def test_any_memory_of_weights(rows: int, weights: int) -> None:
+    """Small integers, whose sums are exact, against loops over pixels; loads into what others still read wait."""
+    rng = np.random.default_rng(weights)
+    layers, image = network_of(rng, 5), image_of(rng, 5)
+    lowered = fit(replace(_BUS, rows=rows, weights=weights), image.shape, layers, "x")
+    check_waits(lowered.config, lowered.program)
+    memories = memories_with(lowered, image)
+    memories.weights[:] = memories.scratchpad[:] = 0x7FC0  # what others left
+    run(lowered.program, memories)
+    assert (lowered.get("dense", lowered.rows(memories)) == all_by_pixels(layers, image)["dense"]).all()
+    assert all(weights_read(command, 4).max(initial=0) < weights for command in lowered.program)
+
+
+@needs_compiler
+@pytest.mark.parametrize("weights", [_TILE, slow(200)])
+def test_weights_from_a_memory_on_the_machine(weights: int) -> None:
+    """Random numbers, two pictures one after the other: the memory as the definition leaves it."""
+    rng = np.random.default_rng(weights)
+    layers = network_of(rng, 5)
+    lowered = fit(replace(_BUS, depth=16, rows=200, weights=weights), (5, 9, 7), layers, "x")
+    machine = SimulatedAccelerator(lowered.config)
+    for seed in range(2):
+        memories = memories_with(lowered, rng.standard_normal((5, 9, 7)).astype(np.float32))
+        memory = np.pad(memories.memory, (0, -memories.memory.size % (PAGE // 2)))
+        if not seed:
+            machine.write(lowered.program, memories)
+        machine.attach(memory, seed=seed, stall=0.3 * seed)
+        report = machine.run(most=1_000_000)
+        assert (report.stop, report.tag, machine.traffic().broken) == (Stop.NONE, 0, "")
+        run(lowered.program, memories)
+        assert (memory[: memories.memory.size] == memories.memory).all()
+
+
+def test_a_load_comes_a_command_early() -> None:
+    """By hand: the second has a place of its own, so that it is loaded while the first computes; the third has not."""
+    program = assemble(
+        "matmul reads=0 writes=40 weights=0 emit kx=4:1\n"
+        "matmul reads=0 writes=41 weights=16 bias emit kx=3:1\n"
+        "matmul reads=0 writes=42 weights=30 emit kx=8:1\n"
+        "matmul reads=0 writes=43 weights=16 bias emit kx=3:1\nend"
+    )
+    parts = """load rows=0 valid=4 address=1000 into_weights x=16:1:4 y=1:16:64
+        load rows=16 valid=4 address=1064 into_weights x=14:1:4 y=1:14:56
+        matmul reads=0 writes=40 weights=0 emit kx=4:1
+
+        matmul reads=0 writes=41 weights=16 bias emit kx=3:1
+
+        load rows=0 valid=4 address=1120 into_weights x=32:1:4 y=1:32:128
+        matmul reads=0 writes=42 weights=0 emit kx=8:1
+
+        load rows=0 valid=4 address=1064 into_weights x=14:1:4 y=1:14:56
+        matmul reads=0 writes=43 weights=0 bias emit kx=3:1
+
+        end"""
+    assert with_loads(replace(_BUS, weights=40), program, 1000) == [assemble(part) for part in parts.split("\n\n")]
+
+
+def test_parts_of_a_command() -> None:
+    """Half of the memory at most for blocks of outputs; a sum in parts, the first with biases, the last with ReLU."""
+    text = "matmul reads=5 writes=9 weights=7 bias emit relu x=2:1:1 kx=2:1 block={}:20 n=6:3:30\nend"
+    for blocks, counts in ((1, [3, 3]), (9, [1] * 18)):
+        program = assemble(text.format(blocks))
+        config = replace(_BUS, weights=64)
+        parts = [command for command in with_loads(config, program, 0)[0] if command.opcode == "matmul"]
+        assert [command.levels["n"].trips for command in parts] == counts
+        assert sum(weights_of(command, 4) for command in parts) == weights_of(program[0], 4)
+        sums = [(c.values["bias"], c.values["add"], c.values["emit"], c.values["relu"]) for c in parts]
+        assert sums == [(1, 0, 1, 1)] * 2 if blocks == 1 else sums == [(1, 0, 0, 0), (0, 1, 0, 0), (0, 1, 1, 1)] * 6
+        loads = [command for part in with_loads(config, program, 0) for command in part if command.opcode == "load"]
+        assert sum(weights_written(load).size for load in loads) == weights_of(program[0], 4)
+
+
+def test_more_rows_than_a_load_can_name() -> None:
+    """A memory of weights may have more than 2^16 rows: loads use those below."""
+    many = "".join(f"matmul reads=0 writes=9 weights={16_000 * n} emit kx=4000:0\n" for n in range(5))
+    parts = with_loads(replace(_BUS, weights=1 << 17), assemble(f"{many}end"), 0)
+    rows = [weights_written(command) for part in parts for command in part if command.opcode == "load"]
+    assert sum(map(len, rows)) == 80_000
+    assert max(map(np.max, rows)) < 1 << 16
+
+
+def test_no_room_for_a_tile() -> None:
+    layer = Layer("y", "x", (3, 3), weight=np.zeros((4, 8, 3, 3), np.float32))
+    message = "weights must have at least 38 rows of 8 bytes for one block of channels, not 37"
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        fit(replace(_BUS, weights=37), (8, 9, 9), [layer], "x")

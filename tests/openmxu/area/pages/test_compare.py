@@ -17,7 +17,7 @@ from openmxu.area.pages.compare import to_text
 from openmxu.area.pages.schema import read_report
 from openmxu.area.target.liberty import generic_library
 
-from ...conftest import Command, Refused
+from ...conftest import Command, Said
 from ..conftest import report_module
 
 POINTS = sorted(default_points(), key=lambda point: point.width)[:2]
@@ -117,7 +117,7 @@ def test_explain(folder: Path, old: dict[str, Any], command: Command) -> None:
         (["--compare", "later.json"], "the report must have the layout 2, not 9: later.json"),
     ],
 )
-def test_mistakes(arguments: list[str], complaint: str, folder: Path, refused: Refused) -> None:
+def test_mistakes(arguments: list[str], complaint: str, folder: Path, refused: Said) -> None:
     Path("later.json").write_text('{"schema": 9}')
     assert complaint in refused(*(["-o", folder] if "--explain" in arguments else []), *arguments)
 
@@ -169,7 +169,7 @@ _RESULT_KEYS = (
     ids=lambda value: str(value)[:60],
 )
 def test_reports_that_are_none(
-    content: Any, complaint: str, old: dict[str, Any], monkeypatch: pytest.MonkeyPatch, refused: Refused
+    content: Any, complaint: str, old: dict[str, Any], monkeypatch: pytest.MonkeyPatch, refused: Said
 ) -> None:
     """Both ways to read one; each says in a line which file is wrong, and where, and does nothing else."""
     if complaint == "it must be at most 0 MiB":

@@ -22,7 +22,7 @@ from openmxu.cli.frame import main
 from openmxu.commands.measure_area import add_given
 from openmxu.export.verilog import to_rtlil, to_verilog
 
-from ...conftest import Refused
+from ...conftest import Said
 
 pytestmark = pytest.mark.usefixtures("tool", "here")
 
@@ -305,7 +305,7 @@ def test_clocks() -> None:
         (f"--peers . {IT}", "--peers describes designs in its folder"),
     ],
 )
-def test_bad_arguments(arguments: str, expected: str, here: Path, refused: Refused) -> None:
+def test_bad_arguments(arguments: str, expected: str, here: Path, refused: Said) -> None:
     (here / "b.vhd").write_text("")
     (here / "bad.f").write_text("-v lib.v\n")
     assert expected in refused(*shlex.split(arguments))

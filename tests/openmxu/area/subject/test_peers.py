@@ -14,7 +14,7 @@ from openmxu.area.finding.comparison import ComparedDesign, ComparedTarget, Comp
 from openmxu.area.subject.peers import Ours, Peer, PeerPoint, read_own, read_peer, read_peers
 from openmxu.pages.tables import reason
 
-from ...conftest import Command, Refused
+from ...conftest import Command, Said
 
 pytestmark = pytest.mark.usefixtures("tool")
 
@@ -161,7 +161,7 @@ def test_what_yosys_cannot_read_is_a_row(folder: Path, tmp_path: Path, command: 
         (NAND, "\xff", "must be text in UTF-8\n"),
     ],
 )
-def test_a_malformed_description(old: str, new: str, message: str, folder: Path, refused: Refused) -> None:
+def test_a_malformed_description(old: str, new: str, message: str, folder: Path, refused: Said) -> None:
     (folder / "peers.toml").write_text(NAND.replace(old, new), encoding="latin-1")
     said = refused("--peers", folder)
     assert said.startswith(f"openmxu area: {folder / 'peers.toml'}: ")
@@ -169,7 +169,7 @@ def test_a_malformed_description(old: str, new: str, message: str, folder: Path,
     gc.collect()  # now, while the warning is ignored
 
 
-def test_no_description_and_options_of_other_reports(folder: Path, tmp_path: Path, refused: Refused) -> None:
+def test_no_description_and_options_of_other_reports(folder: Path, tmp_path: Path, refused: Said) -> None:
     wanted = f"openmxu area: peers must be a folder with a file peers.toml, not {str(tmp_path)!r}: "
     assert refused("--peers", tmp_path) == f"{wanted}No such file or directory\n"
     for name in ("format", "part", "width", "subnormals", "compare", "explain"):
