@@ -14,7 +14,6 @@ from openmxu_sim.cosim.stream import StreamSink, StreamSource, random_pauses
 
 @cocotb.test(skip="stream" not in os.environ["KIT"])
 async def stream(dut: Any) -> None:
-    """Numbers through a stream, in order, with pauses on both sides."""
     for fault in ("corrupt", "fickle", "deaf"):
         getattr(dut, fault).value = fault in os.environ["KIT"]
     scoreboard = Scoreboard("o", "bf16", lanes=2, operand="bf16", seed=0)

@@ -1,11 +1,13 @@
-"""Simulations are built once, run anywhere, and fail with a reason."""
+"""Simulations are built once, run anywhere, and fail with a reason; waveforms are whole or absent."""
 
 import os
 import shutil
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -16,13 +18,17 @@ import numpy as np
 import pytest
 
 from openmxu.runtime import cache, machine
+from openmxu.spec.config import MxuConfig
 from openmxu_sim import matmul
 from openmxu_sim.cosim import build, simulators
 from openmxu_sim.cosim.build import build_simulation, is_built
 from openmxu_sim.cosim.runner import BenchFailedError, SimulationError, SimulationTimeoutError, simulate
 from openmxu_sim.cosim.simulators import SimulatorNotFoundError, find_simulator, load_simulator
+from openmxu_sim.cosim.waveform import waveform
+from openmxu_sim.engines import load, pysim
 
 from ...conftest import slow
+from ..engines.runs import hanging, program
 
 RIGID = """\
 module top(input clk, input rst, input [7:0] i, output reg [7:0] o);
@@ -85,7 +91,6 @@ def kit(verilog: str, simulator: str, test: str, **options: Any) -> list[str]:
 
 
 def built(simulator: str, folder: Path) -> bytes:
-    """A simulation of ``RIGID`` that is not tried."""
     return build_simulation(RIGID, "top", folder, simulator=simulator, trial=lambda: None).read_bytes()
 
 
@@ -93,20 +98,17 @@ def test_rigid(simulator: str) -> None:
     assert "rigid" in " ".join(kit(RIGID, simulator, "rigid"))
 
 
-def test_streams(simulator: str) -> None:
-    kit(STREAM, simulator, "stream")
-
-
 @pytest.mark.parametrize(
     ("fault", "complaint"),
     [
+        ("", None),
         ("corrupt", r"o: beat 17, lane 0: got 1110 \(\S+\), expected 1111 \(\S+\), operands 0011 .*, seed 0"),
         ("fickle", r"o offered 0x\w+ and, before it was taken, nothing, cycle \d+"),
         ("deaf", r"all beats: not within 30000 cycles"),
     ],
 )
-def test_streams_complain(simulator: str, fault: str, complaint: str) -> None:
-    with pytest.raises(SimulationError, match=complaint):
+def test_streams(simulator: str, fault: str, complaint: str | None) -> None:
+    with pytest.raises(SimulationError, match=complaint) if complaint else nullcontext():
         kit(STREAM, simulator, f"stream {fault}")
 
 
@@ -141,7 +143,6 @@ def test_only_what_runs_is_kept(simulator: str, builds: list[str], tmp_path: Pat
     with pytest.raises(SimulationError, match="no test was run"):
         simulate(STREAM, "top", "openmxu_sim.cosim.words", simulator=simulator, timeout=60)
     assert not is_built(**design)
-
     with pytest.raises(SimulationError, match=r"^wrong answer$"):
         kit(STREAM, simulator, "stream", check=Mock(side_effect=SimulationError("wrong answer")))
     assert not is_built(**design)
@@ -233,9 +234,7 @@ def test_cache_that_cannot_be_made(
 def test_verilator_elsewhere_is_not_taken(
     simulator: str, builds: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    other = tmp_path / "verilator"
-    other.write_text("#!/bin/sh\nexit 1\n")
-    other.chmod(0o755)
+    program(tmp_path / "verilator", "exit 1")
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
     monkeypatch.setenv("VERILATOR_ROOT", str(tmp_path))
     monkeypatch.setenv("MAKEFLAGS", "-j --jobserver-auth=98,99")
@@ -274,5 +273,57 @@ def test_unknown_simulator() -> None:
 
 def test_simulators_are_looked_for_without_cocotb() -> None:
     """The front door stays quick, and works without the extra."""
-    program = "import sys, openmxu_sim.cosim.runner, openmxu_sim.cosim.simulators;sys.exit('cocotb' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", program], check=False, timeout=60).returncode == 0
+    text = "import sys, openmxu_sim.cosim.runner, openmxu_sim.cosim.simulators;sys.exit('cocotb' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", text], check=False, timeout=60).returncode == 0
+
+
+# A waveform is whole or absent, and an older one survives a run that fails
+
+
+OLD = "what stood there before"
+
+
+def test_whole_or_absent(tmp_path: Path) -> None:
+    path = tmp_path / "wave.vcd"
+
+    def fail() -> None:
+        with waveform(path) as file:
+            file.write_text("half")
+            raise KeyError
+
+    for before in (None, OLD):
+        if before is not None:
+            path.write_text(before)
+        with pytest.raises(KeyError):
+            fail()
+        assert [each.read_text() for each in tmp_path.iterdir()] == [before] * (before is not None)
+    with waveform(path) as file:
+        file.write_text("whole")
+        assert path.read_text() == OLD
+    assert [each.read_text() for each in tmp_path.iterdir()] == ["whole"]
+
+
+def test_a_place_that_cannot_be_written_shows_first(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError), waveform(tmp_path / "missing" / "wave.vcd"):
+        pytest.fail("the simulation has begun")
+
+
+def hang(run: Callable[..., object], path: Path) -> None:
+    given, stalls = hanging(MxuConfig(rows=1, columns=1, depth=2))
+    with pytest.raises(RuntimeError, match=r"the unit hangs: nothing moved for .* 0 of 4 results are there"):
+        run(given, stalls=stalls, vcd=path)
+
+
+def test_pysim_that_fails_leaves_the_older_one(tmp_path: Path) -> None:
+    (tmp_path / "wave.vcd").write_text(OLD)
+    hang(pysim.run, tmp_path / "wave.vcd")
+    assert [path.read_text() for path in tmp_path.iterdir()] == [OLD]
+
+
+@pytest.mark.slow
+def test_a_simulator_shows_why_a_bench_failed(tmp_path: Path) -> None:
+    """Its run is over when the bench has seen the mistake: the waveform is whole, and wanted."""
+    if find_simulator("icarus") is None:
+        pytest.skip("icarus is not installed")
+    hang(load("icarus"), tmp_path / "wave.vcd")
+    assert "results__valid" in (tmp_path / "wave.vcd").read_text()

@@ -22,7 +22,6 @@ HEAD = """
 
 
 def table(kind: str, start: float, slope: float, template: str = "both") -> str:
-    """A table that grows with the load alone."""
     low, high = start, start + slope
     rows = f'"{low}, {high}", "{low}, {high}"' if template == "both" else f'"{low}, {low}", "{high}, {high}"'
     return f"{kind}({template}) {{ values({rows}); }}"
@@ -64,7 +63,6 @@ def flip_flop(name: str = "DFF") -> str:
 
 
 def with_reset() -> str:
-    """The same with an asynchronous reset, that is active while it is low."""
     plain = flip_flop("DFFR")
     return plain.replace('"D"; }', '"D"; clear : "!R"; }').replace("pin(Q)", _input("R") + "pin(Q)")
 

@@ -1,11 +1,11 @@
-"""Energies of real parts on a library of our own: repeated figures, and netlists that are broken on purpose."""
+"""Energies of real parts, and of networks, on a library of our own: repeated figures, netlists broken on purpose."""
 
 import json
 import math
 import re
 import statistics
-from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -20,11 +20,11 @@ from openmxu.area.run.energy import OPERANDS, Energy, planned
 from openmxu.area.run.job import execute
 from openmxu.area.run.measure import Result, measure
 from openmxu.area.subject import points
+from openmxu.area.subject.designs import register_bits
 from openmxu.area.subject.given import Given, read_given
 from openmxu.area.subject.points import ADDER, CONVERTER, MULTIPLIER, PROCESSING_ELEMENT, point
 from openmxu.area.target.liberty import parse_library
 from openmxu.area.target.targets import choose_targets
-from openmxu.cli.frame import main
 from openmxu.runtime import process
 from openmxu.spec.formats import BF16, FORMATS, FP32
 from openmxu.spec.stages import TERMS
@@ -32,10 +32,14 @@ from openmxu_sim import golden
 from openmxu_sim.energy import meter, workloads
 from openmxu_sim.energy.cells import read_cells
 from openmxu_sim.energy.events import Player
+from openmxu_sim.energy.inference import with_energies
 from openmxu_sim.energy.meter import measure_one, netlist_of
 from openmxu_sim.energy.timed import read_timed
+from openmxu_sim.networks.costs import Costs, Ledger
+from openmxu_sim.networks.numerics import Numerics, Work
 
 from ...conftest import needs_compiler, slow, thorough
+from ..conftest import Command
 from .conftest import needs_sta
 from .library import GATES, LOAD, flip_flop, library, with_reset
 
@@ -46,19 +50,18 @@ LIBRARY = parse_library(library(), "round.lib")
 
 
 @pytest.fixture
-def area(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
+def area(tmp_path: Path, command: Command) -> Command:
     """Runs ``openmxu area`` for an adder on a library, into a report; exit code, standard output and standard error."""
 
     def run(*options: str, cells: bytes = LIBRARY.text) -> tuple[int, str, str]:
         (tmp_path / "round.lib").write_bytes(cells)
-        chosen = ["--target", "generic", "--part", "adder", "--format", "fp8_e4m3"]
-        chosen += ["--liberty", str(tmp_path / "round.lib"), "-o", str(tmp_path / "report")]
-        code = main(["area", *chosen, *options])
-        return (code, *capsys.readouterr())
+        chosen = "--target generic --part adder --format fp8_e4m3 --liberty round.lib -o report"
+        return command(f"area {chosen}", *options)
 
     return run
 
 
+@cache
 def result(part: str, name: str, stages: int | None = None, terms: int = 1) -> Result:
     made = point(part, FORMATS[name], stages=stages, terms=terms)
     return measure(made, made.rtlil(), TARGET, execute)
@@ -149,12 +152,10 @@ def test_a_layer_of_a_users_own(tmp_path: Path) -> None:
     found = measure_one(element, "layer", layer=layer)
     assert found.error == ""
     assert found.total != measure_one(element, "normal").total
-
-
-def test_a_small_layer_fills_the_array(tmp_path: Path) -> None:
-    rng = np.random.default_rng(8)
-    given = layer_file(tmp_path / "layer.npz", activations=rng.standard_normal((9, 50)), weights=np.eye(50))
-    activations, weights = workloads.read_layer(given)(np.random.default_rng(1), 3, 4)
+    # A small one fills the array.
+    small = {"activations": np.random.default_rng(8).standard_normal((9, 50)), "weights": np.eye(50)}
+    layer = workloads.read_layer(layer_file(tmp_path / "layer.npz", **small))
+    activations, weights = layer(np.random.default_rng(1), 3, 4)
     assert (activations.shape, weights.shape) == ((3, 4, 128), (3, 3, 128))
     assert (np.abs(weights).sum(axis=-1) >= 2).all()  # twice a whole column of the layer, and a part of a third
 
@@ -167,9 +168,7 @@ def test_a_small_layer_fills_the_array(tmp_path: Path) -> None:
         ({"activations": np.zeros((2, 200), complex)}, "--layer must have activations, a matrix of real numbers"),
     ],
 )
-def test_what_is_no_layer(
-    arrays: dict[str, object], complaint: str, tmp_path: Path, area: Callable[..., tuple[int, str, str]]
-) -> None:
+def test_what_is_no_layer(arrays: dict[str, object], complaint: str, tmp_path: Path, area: Command) -> None:
     code, _, err = area("--layer", str(layer_file(tmp_path / "layer.npz", **arrays)))
     assert code == 2
     [said] = err.splitlines()  # nothing was measured before
@@ -229,7 +228,6 @@ def test_stretches_are_pieces_of_tiles(name: str, terms: int) -> None:
 
 @needs_sta
 def test_delays_are_those_of_opensta(tmp_path: Path) -> None:
-    """Of each arc of a multiplier, by OpenSTA's own tables and slews."""
     netlist = netlist_of(result(MULTIPLIER, "bf16"))
     (tmp_path / "library.lib").write_bytes(LIBRARY.text)
     sides = ("input", netlist.inputs), ("output", netlist.outputs)
@@ -259,19 +257,16 @@ def test_delays_are_those_of_opensta(tmp_path: Path) -> None:
 
 def test_what_is_measured() -> None:
     """Parts with known operands, on cell libraries, with the recipes that are compared."""
-    element = result(PROCESSING_ELEMENT, "fp8_e4m3")
-    assert planned([element]) == [(element, operands) for operands in OPERANDS]
+    element, four = (result(PROCESSING_ELEMENT, "fp8_e4m3", terms=terms) for terms in (1, 4))
+    for each in (element, four):
+        assert planned([each]) == [(each, operands) for operands in OPERANDS]
     later = result(PROCESSING_ELEMENT, "fp8_e4m3", 2)
-    assert planned([later]) == [(later, "normal")]
+    in_full = replace(four, point=replace(four.point, scope="area"))  # as in a full report
+    for each in (later, in_full):
+        assert planned([each]) == [(each, "normal")]
     assert planned([element, later], layer=True)[-2:] == [(element, "layer"), (later, "normal")]
-    four = result(PROCESSING_ELEMENT, "fp8_e4m3", terms=4)
-    assert planned([four]) == [(four, operands) for operands in OPERANDS]
-    four = replace(four, point=replace(four.point, scope="area"))  # as in a full report
-    assert planned([four]) == [(four, "normal")]
-    other = point(points.PRODUCT, BF16)
-    assert planned([measure(other, other.rtlil(), TARGET, execute)]) == []
-    ieee = point(ADDER, FP32, subnormals="ieee")
-    assert planned([measure(ieee, ieee.rtlil(), TARGET, execute)]) == []
+    for other in (point(points.PRODUCT, BF16), point(ADDER, FP32, subnormals="ieee")):
+        assert planned([measure(other, other.rtlil(), TARGET, execute)]) == []
     adder, own = result(ADDER, "fp8_e5m2"), given()
     assert planned([adder, own]) == [(adder, "normal"), (adder, "random"), (own, "random")]
 
@@ -285,6 +280,7 @@ endmodule
 """
 
 
+@cache
 def given(text: str = COUNTER, top: str = "counter") -> Result:
     with process.workspace() as work:
         (work / "design.v").write_text(text)
@@ -322,7 +318,6 @@ def test_a_wrong_cell_gives_no_figure(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_reset_that_no_input_is_called() -> None:
-    """It would be drawn at random; one line says so."""
     found = measure_one(given(COUNTER.replace("arst_n", "start")), "random")
     assert re.fullmatch("the asynchronous reset of .* is no input with the name of one, as rst is", found.error)
 
@@ -343,16 +338,12 @@ def test_names_of_resets(name: str, level: int | None) -> None:
 
 def test_page() -> None:
     """Ratios, parts, operands and published figures, by numbers that can be followed by hand."""
+    figures = [(PROCESSING_ELEMENT, "bf16", "normal", 2.0, 10.0), (PROCESSING_ELEMENT, "bf16", "idle", 2.0, 2.0)]
+    figures += [(PROCESSING_ELEMENT, "fp16", "normal", 2.0, 15.0), (PROCESSING_ELEMENT, "fp32", "normal", 2.0, 40.0)]
+    figures += [(MULTIPLIER, "fp16", "normal", 0.0, 5.0), (MULTIPLIER, "fp32", "normal", 0.0, 20.0)]
     energies = [
         Energy(result(part, name), kind, 1024, 3, clock, clock, total - 2 * clock, total / 2, 0.01)
-        for part, name, kind, clock, total in (
-            (PROCESSING_ELEMENT, "bf16", "normal", 2.0, 10.0),
-            (PROCESSING_ELEMENT, "bf16", "idle", 2.0, 2.0),
-            (PROCESSING_ELEMENT, "fp16", "normal", 2.0, 15.0),
-            (PROCESSING_ELEMENT, "fp32", "normal", 2.0, 40.0),
-            (MULTIPLIER, "fp16", "normal", 0.0, 5.0),
-            (MULTIPLIER, "fp32", "normal", 0.0, 20.0),
-        )
+        for part, name, kind, clock, total in figures
     ]
     text = to_markdown(Report("Yosys 1", [each.result for each in energies], energies=energies))
     row = "| energy, processing element of one stage mapped for area | 1.50 ± 0.02 | 4.00 ± 0.06 | 10.0 pJ |"
@@ -386,7 +377,6 @@ def test_page_of_several_terms(tmp_path: Path) -> None:
 
 
 def test_page_of_a_design_of_ones_own() -> None:
-    """It stands beside ours, and random inputs are in no other table."""
     own, ours = given(), result(ADDER, "fp8_e5m2")
     energies = [Energy(own, "random", 1024, 3, 1.0, 2.0, 3.0, 5.0, 0.01)]
     energies += [Energy(ours, "random", 1024, 3, 0.0, 0.0, 7.0, 5.0, 0.01)]
@@ -396,8 +386,7 @@ def test_page_of_a_design_of_ones_own() -> None:
     assert text.count("| adder fp8_e5m2 | 7.00") == 1
 
 
-def test_command_line(tmp_path: Path, area: Callable[..., tuple[int, str, str]]) -> None:
-    """The report has a figure of what was chosen."""
+def test_command_line(tmp_path: Path, area: Command) -> None:
     code, _, err = area("--energy")
     assert code == 0
     [adder] = json.loads((tmp_path / "report" / "area.json").read_text())["energies"]
@@ -410,15 +399,13 @@ def test_command_line(tmp_path: Path, area: Callable[..., tuple[int, str, str]])
     assert f"  energy   normal: {adder['total']:.2f} pJ a cycle, clock pins 0.00" in out
 
 
-def test_without_a_library(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["area", "--energy", "--target", "generic", "-o", str(tmp_path / "report")]) == 2
+def test_without_a_library(tmp_path: Path, command: Command) -> None:
     said = "openmxu area: --energy needs a cell library that has energies: --liberty FILE\n"
-    assert capsys.readouterr().err == said
+    assert command("area --energy --target generic -o report") == (2, "", said)
     assert not (tmp_path / "report").exists()
 
 
-def test_a_library_without_energies(tmp_path: Path, area: Callable[..., tuple[int, str, str]]) -> None:
-    """Areas are there, one line and one row say what is not, and the exit code is 2."""
+def test_a_library_without_energies(tmp_path: Path, area: Command) -> None:
     code, _, err = area("--energy", cells=library(name="bare").replace(b"internal_power", b"internal_weather"))
     why = "bare has no tables of energies (internal_power)"
     assert code == 2
@@ -428,3 +415,49 @@ def test_a_library_without_energies(tmp_path: Path, area: Callable[..., tuple[in
     [row] = json.loads(report["area.json"])["energies"]
     assert (row["total"], row["error"]) == (None, why)
     assert f"bare: adder fp8_e4m3: {why}" in report["summary.md"]
+
+
+# Energies of networks, put together as the page of units says
+
+
+_MEASURED = "where energies are measured"
+
+
+def costs(numerics: Numerics, stages: int = 1) -> Costs:
+    ledger = Ledger(numerics.unit(3, stages), numerics)
+    ledger.note(Work("mm", 1, 5, 4, 3, "layer"))
+    return ledger.costs()
+
+
+@pytest.mark.parametrize("terms", [1, 2])
+def test_energies_of_networks(terms: int) -> None:
+    """A 2x3 unit of fp8: each part as often as it is there in a beat of 6 products."""
+    told: list[str] = []
+    given = costs(Numerics("fp8_e4m3", rows=2, terms=terms))
+    [found] = with_energies([given], LIBRARY, told.append)
+    elements = {1: 6, 2: 3}[terms]
+    element = measure_one(result(PROCESSING_ELEMENT, "fp8_e4m3", terms=terms), "normal")
+    idle = measure_one(element.result, "idle")
+    adder, converter = (measure_one(result(*part), "normal") for part in ((ADDER, "fp32"), (CONVERTER, "fp8_e4m3")))
+    bits, counted = sum(register_bits(found.config)), element.result.area
+    assert counted is not None
+    a_bit = (element.clock + element.flip_flops) / counted.flip_flops
+    product = (elements * element.total + 5 * converter.total + 3 * adder.total + bits * a_bit) / 6
+    still = elements * idle.total / 6 + bits * idle.clock / counted.flip_flops / 6
+    expected = 5 * 4 * 3 * product + (6 * found.cycles - 5 * 4 * 3) * still
+    assert found.millijoules == pytest.approx(expected / 1e9)
+    assert any("pJ a cycle" in line for line in told)
+
+
+@pytest.mark.parametrize(
+    ("numerics", "stages", "error", "text"),
+    [
+        (Numerics(accumulate="bf16"), 1, ValueError, f"accumulate must be fp32 {_MEASURED}, not 'bf16'$"),
+        (Numerics(), 3, ValueError, f"stages must be 1 {_MEASURED}, not '3'$"),
+        (Numerics(subnormals="ieee"), 1, ValueError, f"subnormals must be flush {_MEASURED}, not 'ieee'$"),
+        (Numerics(), 1, OSError, r"liberty must be a readable file, not 'nowhere\.lib': No such file"),
+    ],
+)
+def test_networks_without_energies(numerics: Numerics, stages: int, error: type[Exception], text: str) -> None:
+    with pytest.raises(error, match=f"^{text}"):
+        with_energies([costs(numerics, stages)], "nowhere.lib")

@@ -18,16 +18,16 @@ from ...bits import same_bits
 
 
 def operands(config: MxuConfig, m: int, k: int, n: int, seed: int = 1) -> tuple[np.ndarray, np.ndarray]:
-    """Matrices of patterns of every sort."""
     name = config.source.name
     return vectors.matrix((m, k), name, seed), np.ascontiguousarray(vectors.matrix((n, k), name, seed + 1).T)
 
 
 def product(config: MxuConfig, a: np.ndarray, b: np.ndarray, precision: str = "default") -> np.ndarray:
-    left, right = (golden.from_bits(bits, config.source.name) for bits in (a, b))
-    options: dict[str, Any] = {"rows": config.rows, "precision": precision, "subnormals": config.subnormals}
-    result = golden.matmul(left, right, **options, operand=config.operand.name, result=config.result.name)
-    return golden.to_bits(result) >> np.uint32(32 - config.result.width)
+    operands = (golden.from_bits(bits, config.source.name) for bits in (a, b))
+    options: dict[str, Any] = {"rows": config.rows, "terms": config.terms, "subnormals": config.subnormals}
+    weight = config.weight and config.weight.name
+    sums = golden.matmul(*operands, **options, precision=precision, operand=config.operand.name, weight=weight)
+    return golden.convert(golden.to_bits(sums), "fp32", config.result.name, subnormals=config.subnormals)
 
 
 def check(
@@ -38,14 +38,16 @@ def check(
     precision: str = "default",
     seed: int = 1,
     other: Callable[..., Run] | None = None,
+    given: tuple[np.ndarray, np.ndarray] | None = None,
 ) -> Run:
     """Compare bits with the golden model, cycles with the formula, and everything with another engine."""
     m, k, n = sizes
-    a, b = operands(config, m, k, n, seed)
+    a, b = given or operands(config, m, k, n, seed)
     stimuli = stimulus(config, a, b, precision)
     reports: list[tuple[int, int]] = []
     run = engine(stimuli, stalls=stalls, progress=lambda *state: reports.append(state))
-    same_bits(collect(config, run.beats, m, k, n), product(config, a, b, precision), note=f"{sizes=}, {seed=}")
+    found, fmt = collect(config, run.beats, m, k, n), config.result.name
+    same_bits(found, product(config, a, b, precision), fmt=fmt, note=f"{config}, {sizes=}, {seed=}")
     assert reports[-1] == (stimuli.results, stimuli.results)
     least = cycles(config, m, k, n, precision)
     assert run.cycles >= least if stalls else run.cycles == least, f"{sizes=}, {precision}"
@@ -79,11 +81,9 @@ def program(path: Path, text: str) -> str:
 
 
 def changing(command: str) -> str:
-    """The text of a compiler that changes a source by ``sed`` before it compiles it."""
     return f"for each; do case $each in *.c) sed -i '{command}' $each;; esac; done\nexec cc \"$@\""
 
 
 def hide_compilers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """No compiler is to be found from here on, in no package, either."""
     monkeypatch.setenv("PATH", str(tmp_path / "nowhere"))
     monkeypatch.setattr("openmxu.runtime.native.find_spec", lambda name: None)

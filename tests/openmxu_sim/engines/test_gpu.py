@@ -56,11 +56,6 @@ ON_CPU(products_fused)
 ON_CPU(products_plain)
 """
 
-needs_host = pytest.mark.skipif(
-    shutil.which("g++") is None or platform.machine() != "x86_64" or "fma" not in Path("/proc/cpuinfo").read_text(),
-    reason="kernels run on x86 with fused multiply-adds, compiled by g++",
-)
-
 
 @cache
 def _library(folder: Path) -> ctypes.CDLL:
@@ -82,8 +77,6 @@ _TYPES: dict[type, Any] = {
 
 
 class _OnCpu(gpu._Launcher):
-    """Launches kernels on the CPU."""
-
     folder: Path
     launched: list[str]
 
@@ -104,6 +97,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def on_cpu(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if shutil.which("g++") is None or platform.machine() != "x86_64" or "fma" not in Path("/proc/cpuinfo").read_text():
+        pytest.skip("kernels run on x86 with fused multiply-adds, compiled by g++")
     monkeypatch.setattr(_OnCpu, "folder", folder, raising=False)
     monkeypatch.setattr(gpu, "_Launcher", _OnCpu)
 
@@ -139,10 +134,14 @@ def _operands(m: int, k: int, n: int, kind: str) -> list[np.ndarray]:
     return [(rng.standard_normal(shape, np.float32) * scale).astype(np.float32) for shape in shapes]
 
 
+def _options(rows: int = 4, operand: str = "bf16", precision: str = "default", subnormals: str = "flush") -> Any:
+    return {"rows": rows, "operand": operand, "precision": precision, "subnormals": subnormals}
+
+
 def _check(case: tuple[Any, ...], kind: str, device: str) -> None:
     *sizes, rows, operand, precision, subnormals = case
     a, b = _operands(*sizes, kind)
-    options = {"rows": rows, "operand": operand, "precision": precision, "subnormals": subnormals}
+    options = _options(rows, operand, precision, subnormals)
     result = gpu.products(torch.from_numpy(a).to(device), torch.from_numpy(b).to(device), **options).cpu().numpy()
     for number in range(2):
         with np.errstate(all="ignore"):
@@ -150,68 +149,57 @@ def _check(case: tuple[Any, ...], kind: str, device: str) -> None:
         np.testing.assert_array_equal(result[number].view(np.uint32), wanted.view(np.uint32))
 
 
-@needs_host
+_KINDS = pytest.mark.parametrize("kind", ["patterns", "tiny", "subnormal", "infinite", "ordinary"])
+
+
 @pytest.mark.usefixtures("on_cpu")
-@pytest.mark.parametrize("kind", ["patterns", "tiny", "subnormal", "infinite", "ordinary"])
+@_KINDS
 @pytest.mark.parametrize("case", [_CASES[0], *map(slow, _CASES[1:])], ids=str)
 def test_bits_on_a_cpu(case: tuple[Any, ...], kind: str) -> None:
     _check(case, kind, "cpu")
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
-@pytest.mark.parametrize("kind", ["patterns", "tiny", "subnormal", "infinite", "ordinary"])
+@_KINDS
 @pytest.mark.parametrize("case", [*_CASES, (300, 1000, 400, 128, "bf16", "default", "flush")], ids=str)
 def test_bits_on_a_gpu(case: tuple[Any, ...], kind: str) -> None:
     pytest.importorskip("cupy", reason="CuPy is not installed: the extra gpu")
     _check(case, kind, "cuda")
 
 
-@needs_host
 @pytest.mark.usefixtures("on_cpu")
-@pytest.mark.parametrize("shape", [(0, 3, 2), (2, 0, 3), (2, 3, 0)])
-def test_nothing_to_multiply(shape: tuple[int, int, int]) -> None:
-    m, k, n = shape
-    a, b = torch.ones(2, m, k), torch.ones(2, k, n)
-    result = gpu.products(a, b, operand="bf16", precision="default", subnormals="flush", rows=4)
-    assert result.shape == (2, m, n)
-    assert not result.any()
+@pytest.mark.parametrize(("m", "k", "n"), [(0, 3, 2), (2, 0, 3), (2, 3, 0)])
+def test_nothing_to_multiply(m: int, k: int, n: int) -> None:
+    assert torch.equal(gpu.products(torch.ones(2, m, k), torch.ones(2, k, n), **_options()), torch.zeros(2, m, n))
 
 
-@needs_host
 @pytest.mark.usefixtures("on_cpu")
 def test_any_strides() -> None:
-    """Views: transposed, spread, every second one; whatever new tensors are made of by default."""
     a = torch.randn(1, 6, 8).mT.expand(3, 8, 6)
     b = torch.randn(3, 12, 10)[:, ::2, ::2]
-    options = {"operand": "bf16", "precision": "default", "subnormals": "flush", "rows": 4}
-    wanted = gpu.products(a.contiguous(), b.contiguous(), **options)
+    wanted = gpu.products(a.contiguous(), b.contiguous(), **_options())
     torch.set_default_dtype(torch.float64)
     try:
-        assert torch.equal(gpu.products(a, b, **options), wanted)
+        assert torch.equal(gpu.products(a, b, **_options()), wanted)
     finally:
         torch.set_default_dtype(torch.float32)
 
 
-@needs_host
 @pytest.mark.usefixtures("on_cpu")
 def test_more_products_than_a_launch_takes(monkeypatch: pytest.MonkeyPatch) -> None:
     a, b = torch.randn(5, 2, 3), torch.randn(5, 3, 2)
-    options = {"operand": "bf16", "precision": "default", "subnormals": "flush", "rows": 4}
-    whole = gpu.products(a, b, **options)
+    whole = gpu.products(a, b, **_options())
     monkeypatch.setattr(gpu, "_MOST_PRODUCTS", 2)
-    assert torch.equal(gpu.products(a, b, **options), whole)
+    assert torch.equal(gpu.products(a, b, **_options()), whole)
 
 
 def test_what_has_a_kernel() -> None:
-    assert all(gpu.is_possible(name, "fp32", 1) for name in ("bf16", "fp16", "tf32", "fp8_e4m3", "e5f11"))
-    assert not gpu.is_possible("bf16", "fp32", 4)
-    assert not gpu.is_possible("bf16", "bf16", 1)
-    assert not gpu.is_possible("fp32", "fp32", 1)
+    plain = [(name, "fp32", 1) for name in ("bf16", "fp16", "tf32", "fp8_e4m3", "e5f11")]
+    others = [("bf16", "fp32", 4), ("bf16", "bf16", 1), ("fp32", "fp32", 1)]
+    assert [case for case in plain + others if gpu.is_possible(*case)] == plain
 
 
 def test_cupy_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "cupy", None)
     with pytest.raises(ModuleNotFoundError, match=r"^cupy is not installed: pip install 'openmxu\[gpu\]'$"):
-        gpu.products(
-            torch.ones(1, 1, 1), torch.ones(1, 1, 1), operand="bf16", precision="default", subnormals="flush", rows=1
-        )
+        gpu.products(torch.ones(1, 1, 1), torch.ones(1, 1, 1), **_options())

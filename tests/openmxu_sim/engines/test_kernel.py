@@ -20,7 +20,6 @@ pytestmark = needs_compiler
 
 @pytest.fixture(autouse=True)
 def own_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
-    """Nothing is loaded yet, and nothing of it stays."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     load_kernel.cache_clear()
     yield tmp_path / "cache" / "openmxu" / "models"
@@ -33,7 +32,6 @@ def _multiplies() -> None:
 
 
 def test_compiling_is_announced(caplog: pytest.LogCaptureFixture) -> None:
-    """When it is done, and not when the cache has it."""
     for said in (["compiling the engine model for this processor, once: a few seconds"], []):
         caplog.clear()
         load_kernel.cache_clear()

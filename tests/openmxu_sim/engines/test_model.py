@@ -11,6 +11,8 @@ import pytest
 
 from openmxu_sim import golden
 from openmxu_sim.engines import model
+from openmxu_sim.engines.model.placed import Side, placed_products
+from openmxu_sim.engines.model.try_kernel import CASES
 from openmxu_sim.operands import vectors
 
 from ...bits import same_bits
@@ -21,10 +23,9 @@ def _check(a: npt.ArrayLike, b: npt.ArrayLike, *, note: str = "", **options: Any
     same_bits(model.matmul(a, b, **options), golden.matmul(a, b, **options), note=f"{options} {note}")
 
 
-def _matrices(m: int, k: int, n: int, kind: str, seed: int) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
-    a = vectors.matrix((m, k), "fp32", seed, kind=kind)
-    b = vectors.matrix((n, k), "fp32", seed + 1000, kind=kind).T
-    return golden.from_bits(a), golden.from_bits(b)
+def _matrices(m: int, k: int, n: int, kind: str, seed: int, scale: int = 0) -> list[npt.NDArray[np.float32]]:
+    drawn = vectors.matrix((m, k), "fp32", seed, kind=kind), vectors.matrix((n, k), "fp32", seed + 1000, kind=kind).T
+    return [golden.from_bits(bits) * np.float32(2.0**scale) if scale else golden.from_bits(bits) for bits in drawn]
 
 
 SHAPES = [(1, 1, 1), (5, 9, 7), (4, 128, 128), (3, 260, 129), (6, 131, 257), (259, 5, 3)]
@@ -76,7 +77,6 @@ def test_nans_of_one_pass_stay_until_the_last(repeat: int) -> None:
 
 
 def test_a_large_result_is_rounded_once() -> None:
-    """After the last pass, not after each."""
     a, b = _matrices(600, 300, 200, "normal", seed=5)
     _check(a, b, rows=128, precision="high", result="bf16")
 
@@ -176,19 +176,16 @@ FORMATS = [*golden.FORMATS, "e6f9", *map(slow, _OTHERS[:7]), *map(thorough, _OTH
 def test_operand_formats(operand: str, mode: str) -> None:
     """Sums in fp32; all patterns, and numbers in the middle of a format, where the kernel takes its fastest steps."""
     for kind, scale in (("all", 0), ("normal", 0), ("normal", -63), ("uniform", 0)):
-        a, b = _matrices(40, 40, 70, kind, seed=scale + 100)
-        a, b = (each * np.float32(2.0**scale) if scale else each for each in (a, b))
-        _check(a, b, rows=16, subnormals=mode, operand=operand, note=f"{kind}, {scale}")
+        options = {"subnormals": mode, "operand": operand, "note": f"{kind}, {scale}"}
+        _check(*_matrices(40, 40, 70, kind, scale + 100, scale), rows=16, **options)
 
 
 @pytest.mark.parametrize("accumulate", FORMATS)
 def test_sum_formats(accumulate: str, mode: str) -> None:
     for operand, result in (("bf16", "fp32"), ("fp8_e4m3", "bf16"), ("fp32", accumulate), (accumulate, accumulate)):
+        options = {"operand": operand, "accumulate": accumulate, "result": result, "subnormals": mode}
         for kind, scale in (("all", 0), ("normal", 0), ("normal", 4), ("normal", -20)):
-            a, b = _matrices(14, 23, 37, kind, seed=scale + 50)
-            a, b = (each * np.float32(2.0**scale) if scale else each for each in (a, b))
-            options = {"operand": operand, "accumulate": accumulate, "result": result}
-            _check(a, b, rows=9, subnormals=mode, **options, note=f"{kind}, {scale}")
+            _check(*_matrices(14, 23, 37, kind, scale + 50, scale), rows=9, **options, note=f"{kind}, {scale}")
 
 
 @pytest.mark.parametrize(
@@ -199,7 +196,6 @@ def test_sum_formats(accumulate: str, mode: str) -> None:
     ],
 )
 def test_several_products(precision: str, size: tuple[int, int, int, int]) -> None:
-    """Each as by itself, also where one operand is the same for all, and whatever its layout is."""
     count, m, k, n = size
     a = np.stack([vectors.matrix((m, k), "fp32", seed) for seed in range(count)])
     b = np.stack([vectors.matrix((n, k), "fp32", 500 + seed) for seed in range(count)])
@@ -235,9 +231,8 @@ def test_any_layout_in_memory() -> None:
         same_bits(model.matmul(b.T, layout.T, rows=16), model.matmul(b.T, a.T, rows=16))
 
 
-@pytest.mark.parametrize("shape", [(0, 3, 2), (3, 0, 2), (3, 2, 0), (0, 0, 0)])
-def test_empty_matrices(shape: tuple[int, int, int]) -> None:
-    m, k, n = shape
+@pytest.mark.parametrize(("m", "k", "n"), [(0, 3, 2), (3, 0, 2), (3, 2, 0), (0, 0, 0)])
+def test_empty_matrices(m: int, k: int, n: int) -> None:
     _check(np.ones((m, k), np.float32), np.ones((k, n), np.float32), rows=4)
 
 
@@ -251,3 +246,80 @@ def test_threads_and_progress() -> None:
         results = [pool.submit(model.matmul, a, b, rows=8) for _ in range(8)]
     for each in results:
         same_bits(each.result(), expected)
+
+
+# Products of operands that lie anywhere
+
+
+def _increasing(count: int, step: int, run: int) -> Any:
+    """Offsets in runs of neighbours, of which every other one has a gap behind it."""
+    numbers = np.arange(count, dtype=np.int64)
+    return numbers * step + numbers // run * (run > 1) * 3
+
+
+def _side(rows: Any, ks: Any, kind: str, seed: int, groups: int, *, along_k: bool) -> Side:
+    step = int(rows[-1] + ks[-1]) + 3
+    array = golden.from_bits(vectors.matrix((groups, step), "fp32", seed, kind=kind))
+    return Side(array, rows, ks, step, along_k=along_k)
+
+
+def _check_places(a: Side, b: Side, out: Side, groups: int, **options: Any) -> None:
+    """The array of results is golden's, product by product, each row of it after the other."""
+    result = out.array.copy()
+    flat = result.reshape(-1)
+    for group in range(groups):
+        left, right = (side.array.reshape(-1)[group * side.step + np.add.outer(side.at, side.k_at)] for side in (a, b))
+        for at, row in zip(out.at, golden.matmul(left, right.T, **options), strict=True):
+            flat[group * out.step + at + out.k_at] = row
+    placed_products(a, b, out, groups, **options)
+    same_bits(out.array, result)
+
+
+# Rows, k and columns: fewer than a vector has, some more, several panels and blocks of k.
+SIZES = ((1, 9, 40), (3, 1, 5), (13, 30, 33), (25, 140, 300))
+
+
+@pytest.mark.parametrize("run", [1, 4, 7, 16])
+@pytest.mark.parametrize("along_k", [False, True])
+@pytest.mark.parametrize("size", SIZES)
+def test_any_places(size: tuple[int, int, int], along_k: bool, run: int) -> None:
+    m, k, n = size
+    k_step, column_step = (1, k + 5) if along_k else (n + n // run * 3 + 7, 1)
+    for kind in ("all", "normal"):
+        a = _side(_increasing(m, 2 * k + 9, 1), _increasing(k, 1, run), kind, 1, 2, along_k=True)
+        b = _side(_increasing(n, column_step, run), _increasing(k, k_step, run), kind, 2, 2, along_k=along_k)
+        array = np.zeros((2, 3 * m * (n + n // run * 3 + 1)), np.float32)
+        at = _increasing(m, 2 * n + 3 * (n // run), 1)
+        _check_places(a, b, Side(array, at, _increasing(n, 1, run), array.shape[1], along_k=False), 2, rows=8)
+
+
+@pytest.mark.parametrize(("mode", "case"), CASES)
+@pytest.mark.parametrize("kind", ["all", "normal"])
+def test_any_numerics(kind: str, mode: str, case: dict[str, Any]) -> None:
+    a = _side(_increasing(14, 31, 1), _increasing(21, 1, 5), kind, 1, 1, along_k=True)
+    b = _side(_increasing(37, 1, 4), _increasing(21, 70, 1), kind, 2, 1, along_k=False)
+    out = Side(np.zeros(14 * 37, np.float32), _increasing(14, 37, 1), _increasing(37, 1, 1), 0, along_k=False)
+    _check_places(a, b, out, 1, rows=4, subnormals=mode, **case)
+
+
+def test_results_are_added_in_the_order_of_rows() -> None:
+    """Ones times numbers: taps of 3 at each place, which overlap, in calls of several threads."""
+    places, channels = 700, 50
+    generator = np.random.default_rng(1)
+    a = Side(np.ones((channels, 3), np.float32), np.arange(channels * 3), np.zeros(1, np.int64), 0, along_k=False)
+    values = generator.standard_normal(places).astype(np.float32)
+    b = Side(values, np.arange(places), np.zeros(1, np.int64), 0, along_k=False)
+    at = np.add.outer(np.arange(channels) * (places + 2), np.arange(3)).reshape(-1)
+    expected = np.zeros(places + 2, np.float32)
+    for tap in range(3):
+        expected[tap : tap + places] += values
+
+    def add(threads: int) -> np.ndarray:
+        options: dict[str, Any] = {"units": (3, places), "add": True, "rows": 4, "operand": "fp32", "threads": threads}
+        out = Side(np.zeros((channels, places + 2), np.float32), at, np.arange(places), 0, along_k=False)
+        placed_products(a, b, out, 1, **options)
+        return out.array
+
+    with ThreadPoolExecutor(3) as pool:
+        for found in pool.map(add, (1, 2, 5)):
+            same_bits(found, np.tile(expected, (channels, 1)))

@@ -10,17 +10,17 @@ import pytest
 from openmxu.cli.frame import main
 from openmxu.spec.config import MxuConfig
 from openmxu.spec.formats import BF16, FP8_E4M3, FP8_E5M2, FP16, FloatFormat
-from openmxu.spec.tiling import cycles
 from openmxu_sim import golden, matmul, simulate
 from openmxu_sim.engines import compiled, load, pysim
 from openmxu_sim.engines.compiled.wiring import check_parts, check_wiring
 from openmxu_sim.engines.known_answer import difference, question
 from openmxu_sim.engines.protocol import Run
 from openmxu_sim.operands import vectors
-from openmxu_sim.operands.stimulus import Stalls, collect, stimulus
+from openmxu_sim.operands.stimulus import Stalls
 
 from ...bits import same_bits
 from ...conftest import Bench, slow
+from .runs import check, product
 
 _HYBRID = MxuConfig(rows=4, columns=3, depth=8, operand=FP8_E5M2, weight=FP8_E4M3, status=True)
 _UNITS = {
@@ -46,35 +46,19 @@ def _operands(config: MxuConfig, m: int, k: int, n: int, seed: int) -> tuple[np.
     return _side(config.operand, (m, k), seed), np.ascontiguousarray(b.T)
 
 
-def _product(config: MxuConfig, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    values = golden.matmul(
-        *map(golden.from_bits, (a, b)),
-        rows=config.rows,
-        subnormals=config.subnormals,
-        operand=config.operand.name,
-        weight=config.weight_format.name,
-        terms=config.terms,
-    )
-    return golden.convert(golden.to_bits(values), "fp32", config.result.name, subnormals=config.subnormals)
-
-
 def _check(engine: Callable[..., Run], config: MxuConfig, seed: int, *, stalls: bool = True) -> None:
-    """A ragged product, with and without stalls; results of every sort; cycles by the formula."""
+    """A ragged product, with and without stalls, and results of every sort."""
     m, k, n = 11, 2 * config.rows + 3, config.columns + 2
-    a, b = _operands(config, m, k, n, seed)
-    expected = _product(config, a, b)
-    values = golden.from_bits(expected, config.result.name)
+    given = _operands(config, m, k, n, seed)
+    values = golden.from_bits(product(config, *given), config.result.name)
     assert not np.isfinite(values).all()
     assert (np.isfinite(values) & (values != 0)).sum() > 10
     for waits in (None, *([Stalls(seed)] if stalls else [])):
-        run = engine(stimulus(config, a, b), stalls=waits)
-        same_bits(collect(config, run.beats, m, k, n), expected, fmt=config.result.name, note=f"{config}, {seed=}")
-        assert waits or run.cycles == cycles(config, m, k, n)
+        check(engine, config, m, k, n, stalls=waits, seed=seed, given=given)
 
 
 @pytest.mark.parametrize("name", _UNITS)
 def test_operands(name: str) -> None:
-    """Infinities, NaNs and subnormal numbers of its own format are on each side, and zeros of both signs."""
     config = _UNITS[name]
     sides = zip(_operands(config, 50, 40, 50, 1), (config.operand, config.weight_format), strict=True)
     for words, fmt in sides:
@@ -94,7 +78,9 @@ def test_compiled(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["gradients", "recoded", *map(slow, ["mixed", "terms", "terms, wide", "fp32"])])
 def test_pysim(name: str) -> None:
-    _check(pysim.run, _UNITS[name], 7, stalls=False)
+    """Of as few elements as show both formats."""
+    unit = _UNITS[name]
+    _check(pysim.run, replace(unit, rows=2 * unit.terms, columns=2), 7, stalls=False)
 
 
 @pytest.mark.parametrize("name", ["terms", *map(slow, ["gradients", "mixed", "recoded"])])
@@ -115,16 +101,14 @@ def test_wiring(name: str) -> None:
 
 
 def test_known_answer() -> None:
-    """It is that of both formats: the run of a unit whose formats are exchanged is wrong."""
-    exchanged = MxuConfig(rows=4, columns=3, depth=8, operand=FP8_E4M3, weight=FP8_E5M2, status=True)
-    run = pysim.run(question(_HYBRID))
-    assert difference(_HYBRID, run) == ""
-    assert "of a known product is" in difference(exchanged, run)
+    unit = replace(_HYBRID, rows=2, columns=2)
+    run = pysim.run(question(unit))
+    assert difference(unit, run) == ""
+    assert "of a known product is" in difference(replace(unit, operand=FP8_E4M3, weight=FP8_E5M2), run)
 
 
 @pytest.mark.parametrize("mode", ["flush", slow("ieee")])
 def test_bench(bench: Bench, mode: str) -> None:
-    """Tiles and beats with any marks."""
     bench("mxu_2x2", {"operand": "fp8_e5m2", "weight": "fp8_e4m3", "subnormals": mode, "status": True}, count=400)
 
 
@@ -142,10 +126,7 @@ def test_simulate() -> None:
     one = simulate(a, b, rows=2, columns=3, operand="fp8_e4m3", weight="fp8_e4m3", engine="golden").statistics
     assert one.config.weight is None
     assert "weight" not in one.as_dict()
-
-
-def test_arrays_of_the_operand_format() -> None:
-    """Streams of a unit with two formats carry fp32, whatever type the arrays have."""
+    # Streams of a unit with two formats carry fp32, whatever type the arrays have.
     a = np.ones((2, 2), np.float16)
     found = simulate(a, a, rows=2, columns=2, operand="fp16", weight="fp8_e4m3", engine="golden")
     assert found.statistics.config.source.name == "fp32"

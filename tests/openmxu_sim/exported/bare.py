@@ -37,7 +37,6 @@ BROKEN = {
 
 
 def export(where: Path, options: str, bench: str = "verilog") -> Path:
-    """Write a unit with a bench into a folder of this one."""
     assert frame.main(["verilog", "mxu", *options.split(), "--bench", bench, "-o", str(where / "unit")]) == 0
     return where / "unit"
 
@@ -51,13 +50,11 @@ def damage(path: Path, right: str, wrong: str) -> None:
 
 
 def flip(path: Path) -> None:
-    """Change the last bit of a file of beats."""
     text = path.read_text()
     path.write_text(text[:-2] + ("0" if text[-2] == "1" else "1") + "\n")
 
 
 def needs(simulator: str) -> None:
-    """Skip a test where the simulator is not installed."""
     for program in ("make", *(("iverilog", "vvp") if simulator == "icarus" else ("c++",))):
         if shutil.which(program) is None:
             pytest.skip(f"{program} is not installed")
@@ -78,7 +75,6 @@ def environment(programs: Path) -> dict[str, str]:
 
 
 def make(where: Path, *arguments: str, given: dict[str, str] | None = None) -> CompletedProcess[str]:
-    """Run make in a folder, in the environment of such a machine or in the one that is given."""
     return ran(["make", *arguments], cwd=where, env=given or environment(where.parent / "programs"), timeout=300)
 
 

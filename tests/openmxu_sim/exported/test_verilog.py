@@ -1,5 +1,6 @@
-"""Benches in Verilog, run as somebody runs them who has a simulator and nothing of ours."""
+"""Benches in Verilog and in Python, run as somebody runs them who has a simulator and nothing of ours, or cocotb."""
 
+import os
 import re
 import shutil
 import sys
@@ -29,7 +30,6 @@ _CASES = {
 
 @pytest.fixture(scope="module")
 def exported(fewer_beats: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A small unit with its bench, compiled by Icarus Verilog; to be copied."""
     needs("icarus")
     where = export(tmp_path_factory.mktemp("exported"), SMALL)
     assert make(where, "mxu_tb.vvp").returncode == 0
@@ -38,13 +38,11 @@ def exported(fewer_beats: None, tmp_path_factory: pytest.TempPathFactory) -> Pat
 
 @pytest.fixture
 def unit(exported: Path, tmp_path: Path) -> Path:
-    """A copy of it, for one test."""
     return Path(shutil.copytree(exported, tmp_path / "unit"))
 
 
 @pytest.mark.parametrize("case", ["streams", *(slow(case) for case in _CASES if case != "streams")])
 def test_icarus(case: str, tmp_path: Path) -> None:
-    """Passes; neither compiler nor linter has anything to say."""
     needs("icarus")
     done = make(export(tmp_path, _CASES[case]), "icarus", "lint-icarus")
     assert done.stderr == ""
@@ -55,7 +53,6 @@ def test_icarus(case: str, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_pauses(unit: Path) -> None:
-    """They take cycles, and change no word."""
     runs = [passed(make(unit, "icarus", f"ARGS={arguments}")) for arguments in ("+seed=7", "+stalls=0")]
     assert len({words for words, _, _ in runs}) == 1
     assert runs[0][1] > runs[1][1]
@@ -144,7 +141,6 @@ def _fusesoc(where: Path, target: str, *arguments: str) -> CompletedProcess[str]
 
 @pytest.mark.slow
 def test_fusesoc(unit: Path) -> None:
-    """Lint and simulation by the core file, in which nothing is deprecated."""
     needs("verilator")
     done = _fusesoc(unit, "lint")
     assert done.returncode == 0, done.stdout + done.stderr
@@ -156,7 +152,6 @@ def test_fusesoc(unit: Path) -> None:
 
 @pytest.mark.slow
 def test_a_broken_line_fails_in_fusesoc(unit: Path) -> None:
-    """In both simulators, which find the same."""
     needs("verilator")
     damage(unit / "mxu.v", *BROKEN["a tie at the edge"])
     verdicts = []
@@ -166,3 +161,54 @@ def test_a_broken_line_fails_in_fusesoc(unit: Path) -> None:
         verdicts += re.findall(r"^FAIL: (\d+) of \1 words compared, ([1-9]\d*) wrong", done.stdout, re.MULTILINE)
     assert len(verdicts) == 2
     assert verdicts[0] == verdicts[1]
+
+
+# Benches in Python, run as somebody runs them who has OpenMXU and cocotb
+
+
+_IN_PYTHON = {
+    "streams": SMALL,
+    "axi": f"{SMALL} --bus axi --splitter --clock-enable",
+    "form": FORM,
+    "formats": "--rows 4 --columns 2 --depth 8 --operand fp16 --weight bf16 --terms 4",
+    "formats, axi": "--rows 2 --columns 2 --depth 8 --operand fp8_e4m3 --weight fp16 --subnormals ieee --bus axi",
+}
+
+
+def _run_in_python(where: Path, simulator: str, *arguments: str) -> tuple[int, str]:
+    done = make(where, simulator, f"PYTHON={sys.executable}", *arguments, given=dict(os.environ))
+    return done.returncode, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("case", "simulator", "arguments"),
+    [
+        ("streams", "icarus", []),
+        *(slow(case, "icarus", []) for case in _IN_PYTHON if case != "streams"),
+        slow("axi", "verilator", ["SEED=7"]),  # with other operands and pauses
+    ],
+)
+def test_benches_in_python(case: str, simulator: str, arguments: list[str], tmp_path: Path) -> None:
+    needs(simulator)
+    code, said = _run_in_python(export(tmp_path, _IN_PYTHON[case], bench="cocotb"), simulator, *arguments)
+    assert code == 0, said
+    tests = "what_it_is, golden_vectors, product" if "axi" in _IN_PYTHON[case] else "golden_vectors, product"
+    assert f"PASS: {tests}, {simulator}, seed " in said
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("options", "line", "complaint"),
+    [
+        ("", "the swap mark", r"results: beat \d+, lane \d: got \w+"),
+        (" --bus axi", "a tie at the edge", r"packet \d+: \d+ words are wrong, the first at"),
+    ],
+)
+def test_a_broken_line_fails_in_python(options: str, line: str, complaint: str, tmp_path: Path) -> None:
+    needs("icarus")
+    where = export(tmp_path, SMALL + options, bench="cocotb")
+    damage(where / ("mxu_axi.v" if options else "mxu.v"), *BROKEN[line])
+    code, said = _run_in_python(where, "icarus")
+    assert code == 2
+    assert re.search(r"^FAIL: icarus$", said, re.MULTILINE)
+    assert re.search(complaint, said)

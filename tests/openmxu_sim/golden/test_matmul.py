@@ -1,4 +1,4 @@
-"""The matrix product: order of summation, tiles, edges, and what it does not depend on."""
+"""The matrix product: order of summation, tiles, passes, edges, and what it does not depend on."""
 
 import operator
 import tracemalloc
@@ -13,10 +13,11 @@ import numpy.typing as npt
 import pytest
 
 from openmxu_sim import golden
+from openmxu_sim.engines import model
 from openmxu_sim.golden import from_bits, to_bits
-from openmxu_sim.golden.formats import Bits
-from openmxu_sim.golden.passes import split
-from openmxu_sim.operands.vectors import canonical, matrix
+from openmxu_sim.golden.formats import FORMATS, Bits, decode
+from openmxu_sim.golden.passes import PASSES, split
+from openmxu_sim.operands.vectors import canonical, corners, matrix, operands
 
 from ...bits import same_bits
 from .berkeley import flushed, softfloat
@@ -74,7 +75,6 @@ SUMS = [
 
 @pytest.mark.parametrize(("shape", "operand", "accumulate"), SUMS)
 def test_agrees_with_single_steps(shape: tuple[int, ...], operand: str, accumulate: str, mode: str) -> None:
-    """Other operands than SoftFloat's, in all shapes; and narrow sums, in their own format, and converted."""
     m, k, n, rows = shape
     a, b = generated(m, k, n, 67)
     expected = by_steps(to_bits(a), to_bits(b), rows, mode, operand, accumulate)
@@ -115,7 +115,6 @@ def test_narrow_sums_agree_with_numpy(name: str) -> None:
 
 @pytest.mark.parametrize("name", golden.DTYPES)
 def test_arrays_of_other_types_count_as_their_widened_selves(name: str, mode: str) -> None:
-    """Also where only one of both is narrow."""
     patterns = matrix((6, 7), name, 3), matrix((5, 7), name, 4).T
     a, b = (golden.to_array(each, name) for each in patterns)
     wide_a, wide_b = (golden.from_bits(golden.convert(each, name, "fp32", subnormals="ieee")) for each in patterns)
@@ -129,7 +128,6 @@ def test_arrays_of_other_types_count_as_their_widened_selves(name: str, mode: st
 @pytest.mark.parametrize(("m", "k", "n", "rows"), [*SHAPES, (32, 100, 32, 32)])
 @pytest.mark.parametrize("seed", [61, 63])
 def test_agrees_with_softfloat(*, m: int, k: int, n: int, rows: int, mode: str, seed: int) -> None:
-    """All shapes, and one large enough for every sort of result."""
     a, b = generated(m, k, n, seed)
     expected = by_softfloat(to_bits(a), to_bits(b), rows, mode == "flush")
     same_bits(to_bits(golden.matmul(a, b, rows=rows, subnormals=mode)), expected, note=f"{rows=}, {mode}, {seed=}")
@@ -140,8 +138,7 @@ def test_empty_dimensions(shape: tuple[int, int, int], mode: str) -> None:
     """K = 0 gives +0, M = 0 or N = 0 an empty array, however long the other is."""
     m, k, n = shape
     got = golden.matmul(np.ones((m, k), np.float32), np.ones((k, n), ml_dtypes.bfloat16), rows=4, subnormals=mode)
-    assert (got.shape, got.dtype.name) == ((m, n), "float32")
-    assert not to_bits(got).any()
+    same_bits(got, np.zeros((m, n), np.float32))
 
 
 def test_inputs_may_be_views_and_stay_as_they_are() -> None:
@@ -174,3 +171,132 @@ def test_a_long_inner_dimension_takes_no_memory(k: int, rows: int) -> None:
         tracemalloc.stop()
     assert result.tolist() == [[k]]
     assert peak < 16 << 20
+
+
+# Dot products whose results say in which order there was added, where rounded and where flushed
+
+
+INF, NAN = np.inf, np.nan
+T = 2.0**-24  # half of the last place of 1
+TINY, LAST = 2.0**-126, 2.0**-149  # the smallest normal and the smallest subnormal number
+ODD, JUST = 1 + 2.0**-7, 2 - 2.0**-7
+LARGE = JUST * 2.0**127  # the largest bf16 number
+TO_MINUS_ZERO = [TINY, -1.5 * TINY]  # a sum that is flushed
+QUARTERS = [2.0**-75] * 4
+BELOW = golden.from_bits(0x007F8000)  # would round up to the smallest normal bf16 number
+SIGNALLING = golden.from_bits([0xFF800001, 0x3F800000])
+
+DOTS: dict[str, tuple[Any, list[Any], int, float, float]] = {
+    # activations, weights, rows, result in flush mode, in ieee mode
+    "1 first": ([1, 1, 1], [1, T, T], 3, 1, 1),
+    "1 last": ([1, 1, 1], [T, T, 1], 3, 1 + 2 * T, 1 + 2 * T),
+    "1 and half of the rest first": ([1, 1, 1], [1, T, T], 2, 1, 1),
+    "1 in the middle": ([1, 1, 1], [T, 1, T], 1, 1, 1),
+    "1 in a tile of its own": ([1, 1, 1, 1], [1, 0, T, T], 2, 1 + 2 * T, 1 + 2 * T),
+    "1 in the same tile": ([1, 1, 1, 1], [1, 0, T, T], 4, 1, 1),
+    # Products are rounded before they are added: one that overflows or is flushed cannot be brought back.
+    "a product too large beside -2^127": ([-(2.0**127), 2.0**64], [1, 2.0**64], 128, INF, INF),
+    "a product that just overflows": ([-(2.0**63), JUST * 2.0**63], [JUST * 2.0**64] * 2, 128, INF, INF),
+    "products too large of both signs": ([2.0**64] * 2, [2.0**64, -(2.0**64)], 128, NAN, NAN),
+    "two products flushed": ([TINY, 2.0**-63, 2.0**-63], [1, 2.0**-64, 2.0**-64], 3, TINY, 2 * TINY),
+    "two halves flushed": ([TINY, 0.5, 0.5], [1, TINY, TINY], 128, TINY, 2 * TINY),
+    "a flushed product lifts no sum": ([*TO_MINUS_ZERO, 0.5], [1, 1, -TINY], 128, -0.0, -TINY),
+    "8320.5 and 16641": ([ODD * 2.0**-67, ODD * 2.0**-68], [ODD * 2.0**-68] * 2, 128, 0, 24961 * LAST),
+    "a tie below the last place": ([2.0**-75], [2.0**-75], 128, 0, 0),
+    "above a tie": ([2.0**-75], [ODD * 2.0**-75], 128, 0, LAST),
+    "a tie up to even": ([3 * 2.0**-75], [2.0**-75], 128, 0, 2 * LAST),
+    "three last places and a tie": (QUARTERS, [2.0**-74] * 3 + [2.0**-75], 128, 0, 3 * LAST),
+    # A sum of -0 can only come from flushing: the first tile is taken, as adding it to +0 would lose the sign.
+    "flushed to -0": (TO_MINUS_ZERO, [1, 1], 128, -0.0, -TINY / 2),
+    "flushed to -0 in tiles": (TO_MINUS_ZERO, [1, 1], 1, -0.0, -TINY / 2),
+    "flushed to -0, then +0": ([*TO_MINUS_ZERO, 1], [1, 1, 0], 128, 0, -TINY / 2),
+    "flushed to -0, then a product of -0": ([*TO_MINUS_ZERO, TINY], [1, 1, -0.5], 128, -0.0, -TINY),
+    "flushed to -0 twice": (TO_MINUS_ZERO * 2, [1] * 4, 2, -0.0, -TINY),
+    "flushed to -0, then a tile of -0": ([*TO_MINUS_ZERO, TINY], [1, 1, -0.5], 2, 0, -TINY),
+    "only -0, as a column starts from +0": ([-0.0, -0.0], [1, 1], 2, 0, 0),
+    "only -0 in tiles": ([-0.0, -0.0], [1, 1], 1, 0, 0),
+    "a sum too large": ([LARGE] * 2, [1, 1], 128, INF, INF),
+    "a sum too large of tiles": ([LARGE] * 2, [1, 1], 1, INF, INF),
+    "a sum too large stays so": ([LARGE, LARGE, -LARGE], [1] * 3, 128, INF, INF),
+    "sums too large of both signs": ([LARGE, LARGE, -LARGE, -LARGE], [1] * 4, 2, NAN, NAN),
+    "infinity and 0": ([INF, 0], [1, 1], 128, INF, INF),
+    "infinity times 0": ([INF], [0], 128, NAN, NAN),
+    "infinity times a subnormal number": ([INF], [2.0**-130], 1, NAN, INF),
+    "a NaN with a sign and a payload": (SIGNALLING, [1, 1], 2, NAN, NAN),
+    "such a NaN in tiles": (SIGNALLING, [1, 1], 1, NAN, NAN),
+    # Operands are flushed before they are rounded.
+    "an activation that rounds up": ([BELOW], [2.0**100], 1, 0, 2.0**-26),
+    "a weight that rounds up": ([2.0**100], [BELOW], 1, 0, 2.0**-26),
+}
+
+
+@pytest.mark.parametrize("matmul", [golden.matmul, model.matmul], ids=["golden", "model"])
+@pytest.mark.parametrize("name", DOTS)
+def test_dot_products(name: str, matmul: Callable[..., Any], mode: str) -> None:
+    a, b, rows, flush, ieee = DOTS[name]
+    got = matmul(np.float32([a]), np.float32(b)[:, np.newaxis], rows=rows, subnormals=mode)
+    same_bits(got, np.float32([[flush if mode == "flush" else ieee]]), note=name)
+
+
+# Parts of numbers against SoftFloat, and sums of several passes that say how accurate they are
+
+
+def parts_of(bits: Bits, flush: bool) -> dict[str, Bits]:
+    sign = bits & np.uint32(0x80000000)
+    numbers = flushed(bits) if flush else bits
+
+    def narrow(words: Bits) -> Bits:
+        kept = softfloat("f32_to_bf16", flushed(words) if flush else words)
+        return kept & np.uint32(0x7FFF) | sign >> np.uint32(16)
+
+    high = numbers & np.uint32(0xFFFF0000)
+    rest = softfloat("f32_sub", numbers, high)
+    middle = rest & np.uint32(0xFFFF0000)
+    parts = {"x": numbers, "h": high, "r": rest, "m": middle, "l": softfloat("f32_sub", rest, middle)}
+    special = bits & 0x7FFFFFFF >= 0x7F800000
+    quiet = bits >> 16 | np.where(bits & 0x007FFFFF, np.uint32(0x40), np.uint32(0))
+    return {
+        name: np.where(special, quiet if name in "xh" else np.uint32(0x7FC0), narrow(words))
+        for name, words in parts.items()
+    }
+
+
+def test_parts(mode: str) -> None:
+    ranges = np.arange(0x00000000, 0x00001000, 7), np.arange(0x007FF000, 0x04000000, 0x3E11D)
+    bits = np.concatenate([corners("fp32"), operands("fp32", 4000, 1), *ranges]).astype(np.uint32)
+    bits = np.concatenate([bits, bits ^ np.uint32(0x80000000)])
+    for part, expected in parts_of(bits, mode == "flush").items():
+        same_bits(split(bits, part, subnormals=mode), expected, bits, fmt="bf16", note=f"{part}, {mode}")
+
+
+def test_three_parts_are_the_whole_number() -> None:
+    """Down to where the lowest part is no normal number any more."""
+    bits = operands("fp32", 20000, 2)
+    values = decode(bits, FORMATS["fp32"])
+    bits = bits[np.isfinite(values) & (np.abs(values) >= 2.0**-102)]
+    parts = [from_bits(split(bits, part, subnormals="flush"), "bf16").astype(np.float64) for part in "hml"]
+    np.testing.assert_array_equal(sum(parts), from_bits(bits).astype(np.float64))
+
+
+def test_each_precision_is_better_than_the_one_before() -> None:
+    """Largest error, against binary64, in units of the largest sum of magnitudes."""
+    generator = np.random.default_rng(5)
+    a, b = (generator.normal(size=shape).astype(np.float32) for shape in ((16, 128), (128, 16)))
+    exact, size = a.astype(np.float64) @ b, np.abs(a).astype(np.float64) @ np.abs(b)
+    errors = {each: np.max(np.abs(golden.matmul(a, b, rows=128, precision=each) - exact) / size) for each in PASSES}
+    assert errors["default"] > 2.0**-11
+    assert errors["high"] < 2.0**-16 < errors["default"]
+    assert errors["highest"] < 2.0**-20 < errors["high"]
+    assert errors["exact9"] < 2.0**-20
+
+
+@pytest.mark.parametrize("precision", ["high", "highest", "exact9"])
+def test_infinite_and_large_operands(precision: str) -> None:
+    """The low passes turn NaN and are forgotten; a large number does not become infinite as in one pass."""
+    large = from_bits([0x7F7F8000])[0]  # half-way between the largest bf16 number and 2^128
+    a = np.float32([[np.inf, 1], [np.inf, -np.inf], [np.inf, 0], [np.nan, 1], [large, 0]])
+    got = golden.matmul(a, np.float32([[2], [3]]), rows=2, precision=precision)[:, 0]
+    same_bits(got, np.float32([np.inf, np.nan, np.inf, np.nan, np.inf]))
+    ones = np.float32([[1], [1]])
+    assert golden.matmul(a, ones, rows=2, precision=precision)[4, 0] == large
+    assert golden.matmul(a, ones, rows=2)[4, 0] == np.inf

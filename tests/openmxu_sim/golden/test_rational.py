@@ -155,7 +155,6 @@ def test_all_pairs_of_small_formats(fmt: str, mode: str) -> None:
 @np.errstate(all="raise")  # nothing underflows or overflows in binary64, whatever the caller's settings
 @pytest.mark.parametrize("fmt", ["bf16", "fp16", "tf32", "fp32", "e2f23", "e8f1", "e6f9", "e7f14", "e5f22"])
 def test_wide_and_odd_formats(fmt: str, mode: str) -> None:
-    """Biased pairs: sums, products in the same format and in fp32."""
     a, b = chosen(fmt, 1000, 50)
     check_sums(a, b, fmt, mode)
     for result in (fmt, "fp32"):
@@ -193,7 +192,6 @@ def test_products_that_round_up_to_the_smallest_normal_number(mode: str) -> None
 @pytest.mark.parametrize("target", FORMATS)
 @pytest.mark.parametrize("source", [*NAMED, "e2f23", "e6f9"])
 def test_convert_between_formats(source: str, target: str, mode: str) -> None:
-    """Corners and a biased mix, NaN payloads included."""
     bits = np.concatenate([corners(source), operands(source, 250, 53), np.uint32(NUMBERS.get(source, []))])
     expected = over(convert, bits, source=Reference(source), target=Reference(target), flush=mode == "flush")
     got = golden.convert(bits, source, target, subnormals=mode)

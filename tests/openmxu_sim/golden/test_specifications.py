@@ -73,7 +73,6 @@ def test_blocks(name: str, kind: str) -> None:
 @pytest.mark.parametrize("kind", ["all", "uniform", "normal"])
 @pytest.mark.parametrize("name", [*ELEMENTS, "nvfp4"])
 def test_blocks_of_torchao(name: str, kind: str) -> None:
-    """The same numbers as PyTorch's own library, where it is installed."""
     torch = pytest.importorskip("torch", reason="PyTorch is not installed: make setup-models")
     formats = pytest.importorskip("torchao.prototype.mx_formats.mx_tensor", reason="torchao is not installed")
     x = _numbers((300, 64), kind)

@@ -23,6 +23,7 @@ from openmxu_sim.jax import foreign, primitives  # noqa: E402
 from openmxu_sim.networks.numerics import Numerics  # noqa: E402
 
 from ...bits import same_bits  # noqa: E402
+from ..engines.runs import changing, program  # noqa: E402
 from ..networks.programs import patterns, run_python  # noqa: E402
 from .arrays import needs_handler  # noqa: E402
 
@@ -46,7 +47,6 @@ def by_handler(numerics: Numerics, a: Any, b: Any) -> np.ndarray:
     ids=str,
 )
 def test_bits(case: dict[str, str], subnormals: str) -> None:
-    """Three different products, whose sizes fit neither the array nor the kernel's bands and panels."""
     numerics = Numerics(**{"rows": 5, "subnormals": subnormals, **case}).checked()  # type: ignore[arg-type]
     a, b = patterns(3, 14, 13, seed=3), patterns(3, 13, 35, seed=4)
     expected = [golden.matmul(*pair, **numerics.options()) for pair in zip(a, b, strict=True)]
@@ -84,36 +84,29 @@ def test_threads() -> None:
             same_bits(found, expected)
 
 
+_RIGHT = (2, 3), (3, 5), (2, 5)
+_UNEQUAL = [((2, 3), (4, 5), (2, 5)), ((2, 3), (3, 5), (2, 4)), ((2, 0), (0, 5), (2, 5))]
+_UNEQUAL.append(((3, 2, 3), (2, 3, 5), (3, 2, 5)))
+_NO_STACKS = [((3,), (3,), (3,)), ((2, 3), (1, 3, 5), (2, 5))]
+_MISSING = [{"how": np.zeros(3, np.uint8)}, {"target": np.float32(1)}, {"tiling": np.zeros(2, np.int32)}]
+_MISSING += [{"parts": np.zeros(count, np.int32)} for count in (3, 20)]
+_TILINGS = [0, 0], [-1, 3], [3, 0], [2, 3]
+
+
 @pytest.mark.parametrize(
     ("shapes", "changes", "text"),
     [
-        (((2, 3), (4, 5), (2, 5)), {}, "sizes of operands do not match"),
-        (((2, 3), (3, 5), (2, 4)), {}, "sizes of operands do not match"),
-        (((3, 2, 3), (2, 3, 5), (3, 2, 5)), {}, "sizes of operands do not match"),
-        (((2, 0), (0, 5), (2, 5)), {}, "sizes of operands do not match"),
-        (((3,), (3,), (3,)), {}, "operands must be stacks of fp32 matrices"),
-        (((2, 3), (1, 3, 5), (2, 5)), {}, "operands must be stacks of fp32 matrices"),
-        (((2, 3), (3, 5), (2, 5)), {"how": np.zeros(3, np.uint8)}, "formats, tiling or parts are missing"),
-        (((2, 3), (3, 5), (2, 5)), {"target": np.float32(1)}, "formats, tiling or parts are missing"),
-        (((2, 3), (3, 5), (2, 5)), {"tiling": np.zeros(2, np.int32)}, "formats, tiling or parts are missing"),
-        (((2, 3), (3, 5), (2, 5)), {"parts": np.zeros(3, np.int32)}, "formats, tiling or parts are missing"),
-        (((2, 3), (3, 5), (2, 5)), {"parts": np.zeros(20, np.int32)}, "formats, tiling or parts are missing"),
-        *(
-            (((2, 3), (3, 5), (2, 5)), {"tiling": np.array(tiling)}, "tiling must be rows and a multiple of them")
-            for tiling in ([0, 0], [-1, 3], [3, 0], [2, 3])
-        ),
+        *((each, {}, "sizes of operands do not match") for each in _UNEQUAL),
+        *((each, {}, "operands must be stacks of fp32 matrices") for each in _NO_STACKS),
+        *((_RIGHT, each, "formats, tiling or parts are missing") for each in _MISSING),
+        *((_RIGHT, {"tiling": np.array(each)}, "tiling must be rows and a multiple of them") for each in _TILINGS),
     ],
 )
 def test_refusals(shapes: tuple[tuple[int, ...], ...], changes: dict[str, Any], text: str) -> None:
     """An error of JAX's with our text, whatever a program that was made elsewhere asks for."""
     how, target, rows, block, parts = model.plain_setup(3, **Numerics().options())
-    attributes = {
-        "how": np.frombuffer(how, np.uint8),
-        "target": np.frombuffer(target, np.uint8),
-        "tiling": np.array([rows, block], np.int64),
-        "parts": np.array(parts, np.int32).reshape(-1),
-        **changes,
-    }
+    attributes = {"how": np.frombuffer(how, np.uint8), "target": np.frombuffer(target, np.uint8)}
+    attributes |= {"tiling": np.array([rows, block]), "parts": np.array(parts, np.int32).reshape(-1), **changes}
     left, right, result = shapes
     call = jax.ffi.ffi_call(HANDLER, jax.ShapeDtypeStruct(result, jnp.float32))
     with pytest.raises(jax.errors.JaxRuntimeError, match=f"openmxu: {text}"):
@@ -149,12 +142,8 @@ def test_a_compiler_that_lies(
     change: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """XLA calls the handler in a process of its own first, and its bits decide."""
-    liar = tmp_path / "liar"
-    loop = f"for each; do case $each in *.c) sed -i '{change}' $each;; esac; done"
-    liar.write_text(f'#!/bin/sh\n{loop}\nexec cc "$@"\n')
-    liar.chmod(0o755)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setenv("CC", str(liar))
+    monkeypatch.setenv("CC", program(tmp_path / "liar", changing(change)))
     assert foreign._find_handler.__wrapped__() is None
     assert "go through Python, which takes longer: C compiler made code that does not work: " in caplog.messages[-1]
     assert not list((tmp_path / "cache" / "openmxu" / "models").glob("*"))
@@ -164,7 +153,7 @@ def test_a_compiler_that_lies(
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="Linux says how much memory a process has")
 def test_without_memory() -> None:
     """Enough for the result, and not for the packed column beside it."""
-    program = """
+    text = """
 import resource, jax, numpy as np
 import openmxu_sim.jax as mxu
 x, y = jax.numpy.ones((1 << 25, 1)).block_until_ready(), jax.numpy.ones((1, 1))
@@ -176,12 +165,12 @@ try:
 except jax.errors.JaxRuntimeError as error:
     print(error)
 """
-    assert "RESOURCE_EXHAUSTED: openmxu: not enough memory for operands" in run_python("-c", program)
+    assert "RESOURCE_EXHAUSTED: openmxu: not enough memory for operands" in run_python("-c", text)
 
 
 def test_programs_that_are_kept(tmp_path: Path) -> None:
     """What one process has compiled, another one runs: nothing in it belongs to a process."""
-    program = """
+    text = """
 import sys, json, jax, numpy as np
 jax.config.update("jax_compilation_cache_dir", sys.argv[1])
 jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
@@ -193,6 +182,6 @@ a = np.arange(12, dtype=np.float32).reshape(3, 4)
 found = np.asarray(jax.jit(mxu.matmul)(a, a.T))
 print(json.dumps([found.tolist(), any(name.endswith("cache_hits") for name in hits)]))
 """
-    found = [json.loads(run_python("-c", program, tmp_path)) for _ in range(2)]
+    found = [json.loads(run_python("-c", text, tmp_path)) for _ in range(2)]
     a = np.arange(12, dtype=np.float32).reshape(3, 4)
     assert found == [[(a @ a.T).tolist(), False], [(a @ a.T).tolist(), True]]

@@ -1,4 +1,4 @@
-"""JAX: on small integers XLA is the oracle, for bits it is golden, product by product."""
+"""JAX: on small integers XLA is the oracle, for bits it is golden, product by product and group by group."""
 
 import itertools
 import re
@@ -24,6 +24,7 @@ from openmxu_sim import golden  # noqa: E402
 from openmxu_sim.jax.foreign import find_handler  # noqa: E402
 from openmxu_sim.jax.interpreter import _KNOWN, _REFUSED, _named  # noqa: E402
 from openmxu_sim.jax.primitives import TYPES  # noqa: E402
+from openmxu_sim.operands import vectors  # noqa: E402
 
 from ...bits import same_bits  # noqa: E402
 from ...conftest import slow  # noqa: E402
@@ -31,11 +32,12 @@ from ..networks.programs import patterns, run_python  # noqa: E402
 from . import devices  # noqa: E402
 from .arrays import agree, integers  # noqa: E402
 
+Function = Callable[..., Any]
 Shape = tuple[int, ...]
 EYE = jnp.eye(2)
 
 
-def _weighted(function: Callable[..., Any]) -> Callable[..., Any]:
+def _weighted(function: Function) -> Function:
     """A number, with a small integer as the derivative of each result."""
 
     def weighted(*inputs: Any) -> Any:
@@ -82,9 +84,8 @@ def test_convolutions(
     strides, spreads, dilations = ((each,) * dimensions for each in (stride, spread, dilation))
     groups = {"feature_group_count": features, "batch_group_count": batches}
 
-    def convolve(x: Any, w: Any) -> Any:
-        return jax.lax.conv_general_dilated(x, w, strides, padding, spreads, dilations, **groups)
-
+    steps = {"window_strides": strides, "padding": padding, "lhs_dilation": spreads, "rhs_dilation": dilations}
+    convolve = partial(jax.lax.conv_general_dilated, **steps, **groups)
     agree(mxu.on_unit(convolve)(image, kernel), convolve(image, kernel))
     gradient = jax.grad(_weighted(convolve), (0, 1))
     agree(jax.jit(mxu.on_unit(gradient))(image, kernel), gradient(image, kernel))
@@ -160,12 +161,14 @@ def test_bits(operand: str, subnormals: str) -> None:
 
 
 def test_order_of_a_convolution() -> None:
-    """Channels and, within each, taps."""
     image, kernel = (np.asarray(jax.random.normal(jax.random.key(1), shape)) for shape in ((2, 3, 5, 6), (4, 3, 2, 3)))
     patches = np.lib.stride_tricks.sliding_window_view(image, (2, 3), (2, 3)).transpose(0, 2, 3, 1, 4, 5)
     expected = golden.matmul(kernel.reshape(4, -1), patches.reshape(2 * 4 * 4, -1).T, rows=4)
     found = mxu.on_unit(lambda x, w: jax.lax.conv(x, w, (1, 1), "VALID"), rows=4)(image, kernel)
     assert (np.asarray(found).transpose(1, 0, 2, 3).reshape(4, -1) == expected).all()
+
+
+WIDE = partial(jnp.matmul, preferred_element_type=jnp.float32)
 
 
 @pytest.mark.parametrize("dtype", [jnp.bfloat16, jnp.float16])
@@ -174,7 +177,7 @@ def test_types(dtype: Any) -> None:
     name = {"bfloat16": "bf16", "float16": "fp16"}[np.dtype(dtype).name]
     exact = golden.matmul(np.float32(a), np.float32(b), rows=128, operand=name)
     agree(mxu.on_unit(jnp.matmul, operand=name)(a, b), jnp.asarray(exact).astype(dtype))
-    agree(mxu.on_unit(partial(jnp.matmul, preferred_element_type=jnp.float32), operand=name)(a, b), exact)
+    agree(mxu.on_unit(WIDE, operand=name)(a, b), exact)
 
 
 FLOAT8 = [name for name in TYPES if name.startswith("float8")]
@@ -184,19 +187,16 @@ FLOAT8 = [name for name in TYPES if name.startswith("float8")]
 def test_float8_enters_exactly(name: str) -> None:
     """All patterns, as ml_dtypes reads them, times one."""
     every = np.arange(256, dtype=np.uint8).view(getattr(ml_dtypes, name))[:, None]
-    multiply = partial(jnp.matmul, preferred_element_type=jnp.float32)
-    one = jnp.ones((1, 1), every.dtype)
-    found = mxu.on_unit(multiply, operand="fp32", subnormals="ieee")(jnp.asarray(every), one)
-    agree(found, every.astype(np.float32))
+    multiply = mxu.on_unit(WIDE, operand="fp32", subnormals="ieee")
+    agree(multiply(jnp.asarray(every), jnp.ones((1, 1), every.dtype)), every.astype(np.float32))
 
 
 @pytest.mark.parametrize("name", [FLOAT8[0], *map(slow, FLOAT8[1:])])
 def test_float8_as_xla_computes_it(name: str) -> None:
-    """Results and derivatives have the types that JAX gives them."""
     a, b = ((integers(*shape) // 4).astype(name) for shape in ((3, 4), (4, 2)))
 
     def function(x: Any, w: Any) -> Any:
-        return jnp.matmul(x, w, preferred_element_type=jnp.float32).sum()
+        return WIDE(x, w).sum()
 
     agree(mxu.on_unit(jnp.matmul)(a, b), a @ b)
     assert mxu.matmul(a, b).dtype == a.dtype
@@ -206,7 +206,6 @@ def test_float8_as_xla_computes_it(name: str) -> None:
 
 
 def test_forward_derivatives() -> None:
-    """Of any order, in both directions, of functions on the unit and of functions that are put on it."""
     w, x = integers(3, 3), integers(2, 3)
 
     function, on_unit = lambda w: (x @ w @ w).sum(0), partial(mxu.on_unit, operand="fp32")
@@ -284,19 +283,29 @@ def test_what_multiplies_nothing() -> None:
 
     x = jnp.eye(3)
     agree(mxu.on_unit(function)(x), function(x))
+    agree(mxu.on_unit(jnp.linalg.solve, strict=False)(x, jnp.ones(3)), jnp.ones(3))
 
 
 @pytest.mark.parametrize("dtype", [jnp.int32, jnp.complex64])
 def test_other_numbers(dtype: Any) -> None:
+    ones = jnp.ones((2, 2), dtype)
     with pytest.raises(mxu.EscapeError, match=f"dot_general must have arrays of .* not of {np.dtype(dtype)}"):
-        mxu.on_unit(jnp.matmul)(jnp.ones((2, 2), dtype), jnp.ones((2, 2), dtype))
+        mxu.on_unit(jnp.matmul)(ones, ones)
+    for allowed in ({"strict": False}, {"allow": ["dot_general"]}):
+        agree(mxu.on_unit(jnp.matmul, **allowed)(ones, ones), ones @ ones)
 
 
-def test_trees_and_arguments_that_are_no_arrays() -> None:
+def test_arguments_and_results() -> None:
+    """Trees, and arguments that are no arrays; results are arrays."""
     w, x = integers(4, 4), integers(2, 4)
     agree(mxu.on_unit(lambda p: {"y": p["x"] @ p["w"][0]})({"x": x, "w": [w]}), {"y": x @ w})
     agree(mxu.on_unit(lambda a, n: a @ w if n else a, static_argnums=1)(x, True), x @ w)
     agree(mxu.on_unit(lambda a, *, b: a @ b)(x, b=w), x @ w)
+    results = mxu.on_unit(lambda v: (v, 1.0, v * 2))(np.ones(3))
+    assert all(isinstance(each, jax.Array) for each in results)
+    assert results[0].dtype == jnp.float32
+    assert mxu.on_unit(lambda x, y: jax.lax.dot_general(x, y, (((), ()), ((), ()))))(2.0, 3.0) == 6
+    assert mxu.on_unit(lambda v, n: v @ v if n else v, static_argnums=-1)(jnp.eye(2), True).shape == (2, 2)
 
 
 def test_derivatives_of_their_own() -> None:
@@ -313,21 +322,6 @@ def test_derivatives_of_their_own() -> None:
     agree(mxu.on_unit(jax.grad(lambda v: product(v).sum()))(x), jnp.full((2, 3), 7.0))
     with pytest.raises(mxu.EscapeError, match="a function with derivatives of its own"):
         jax.grad(lambda v: mxu.on_unit(product)(v).sum())(x)
-
-
-def test_what_is_allowed() -> None:
-    agree(mxu.on_unit(jnp.linalg.solve, strict=False)(jnp.eye(3), jnp.ones(3)), jnp.ones(3))
-    ones = jnp.ones((2, 2), jnp.int32)
-    agree(mxu.on_unit(jnp.matmul, strict=False)(ones, ones), ones @ ones)
-    agree(mxu.on_unit(jnp.matmul, allow=["dot_general"])(ones, ones), ones @ ones)
-
-
-def test_results_are_arrays() -> None:
-    results = mxu.on_unit(lambda v: (v, 1.0, v * 2))(np.ones(3))
-    assert all(isinstance(each, jax.Array) for each in results)
-    assert results[0].dtype == jnp.float32
-    assert mxu.on_unit(lambda x, y: jax.lax.dot_general(x, y, (((), ()), ((), ()))))(2.0, 3.0) == 6
-    assert mxu.on_unit(lambda v, n: v @ v if n else v, static_argnums=-1)(jnp.eye(2), True).shape == (2, 2)
 
 
 @pytest.mark.parametrize(
@@ -355,3 +349,131 @@ def test_four_devices() -> None:
 
 def test_one_device() -> None:
     devices.main(check_vma=True, count=1)
+
+
+# Products of groups
+
+
+_small = partial(integers, most=4)
+
+
+def _general(sums: Any, batches: Any, ragged: int, groups: tuple[int, ...]) -> Function:
+    numbers = jax.lax.RaggedDotDimensionNumbers((sums, batches), [ragged], groups)
+    return partial(jax.lax.ragged_dot_general, ragged_dot_dimension_numbers=numbers)
+
+
+GROUPS: dict[str, tuple[Function, tuple[int, ...], tuple[int, ...], Any]] = {
+    "rows": (jax.lax.ragged_dot, (9, 4), (3, 4, 5), [2, 0, 5]),  # two rows are in no group
+    "all in one": (jax.lax.ragged_dot, (9, 4), (3, 4, 5), [0, 9, 0]),
+    "more than there are": (jax.lax.ragged_dot, (9, 4), (3, 4, 5), [4, 8, 2]),
+    "inner": (_general(([0], [0]), ([], []), 0, ()), (9, 4), (9, 5), [2, 0, 6]),
+    "inner and more": (_general(([1, 0], [1, 2]), ([], []), 1, ()), (2, 9, 4), (5, 9, 2), [2, 0, 6]),
+    "stack": (_general(([2], [1]), ([0], [0]), 0, ()), (3, 2, 4), (3, 4, 5), [1, 2]),
+    "stack of rows": (_general(([3], [2]), ([1], [0]), 0, (1,)), (6, 2, 3, 4), (2, 3, 4, 5), [[1, 2, 3], [0, 4, 2]]),
+    "rows and others": (_general(([2], [1]), ([], []), 1, (2,)), (2, 6, 4), (5, 4, 3), [[1, 2, 3], [3, 0, 2]]),
+}
+
+
+def _grouped(name: str) -> tuple[Function, Any, Any, Any]:
+    function, left, right, sizes = GROUPS[name]
+    return function, _small(*left), _small(*right), jnp.array(sizes)
+
+
+@pytest.mark.parametrize("name", GROUPS)
+def test_groups(name: str) -> None:
+    function, a, b, sizes = _grouped(name)
+    expected = function(a, b, sizes)
+    for transform in (lambda f: f, jax.jit):
+        agree(transform(mxu.on_unit(function))(a, b, sizes), expected)
+
+
+WHOLE = {"rows": "gm,mk,gkn->mn", "inner": "gk,km,kn->gmn", "rows and others": "xgm,xmk,nkg->xmn"}
+"""The same of whole arrays and of which element is in which group: JAX has no second and no forward derivatives."""
+
+
+@pytest.mark.parametrize("name", ["rows", slow("inner"), slow("rows and others")])
+def test_derivatives_of_groups(name: str) -> None:
+    function, a, b, sizes = _grouped(name)
+    ends, places = jnp.cumsum(sizes, -1)[..., None], jnp.arange(a.shape[name == "rows and others"])
+    belongs = ((places < ends) & (places >= ends - sizes[..., None])).astype(jnp.float32)
+
+    def whole(a: Any, b: Any, _sizes: Any) -> Any:
+        return jnp.einsum(WHOLE[name], belongs, a, b)
+
+    result = function(a, b, sizes)
+    agree(whole(a, b, sizes), result)
+    scale = jnp.arange(result.size).reshape(result.shape) % 5 - 2.0
+    on_unit = partial(mxu.on_unit, operand="fp32")
+
+    def weighted(multiply: Function) -> Function:
+        return lambda a, b: (multiply(a, b, sizes) * scale).sum()
+
+    def twice(multiply: Function) -> Function:
+        inner = jax.grad(weighted(multiply))
+        return jax.grad(lambda a, b: (inner(a, b) * a).sum(), (0, 1))
+
+    def forward(multiply: Function) -> Function:
+        return lambda a, b: jax.jvp(weighted(multiply), (a, b), (b.sum() + a, b))
+
+    for derive in (lambda multiply: jax.grad(weighted(multiply), (0, 1)), twice, forward):
+        agree(jax.jit(derive(on_unit(function)))(a, b), derive(whole)(a, b))
+    if name == "rows":
+        derive = jax.grad(weighted(function), (0, 1))
+        agree(on_unit(derive)(a, b), derive(a, b))
+
+
+def _random(*shape: int, seed: int) -> np.ndarray:
+    return golden.from_bits(vectors.matrix((int(np.prod(shape[:-1])), shape[-1]), "fp32", seed)).reshape(shape)
+
+
+@pytest.mark.parametrize("precision", ["default", "high"])
+def test_bits_of_groups(precision: str) -> None:
+    options = {"rows": 3, "precision": precision}
+    a, b, scale = _random(12, 7, seed=1), _random(3, 7, 5, seed=2), _random(12, 5, seed=3)
+    multiply = mxu.on_unit(lambda a, b: jax.lax.ragged_dot(a, b, jnp.array([4, 0, 7])), **options)
+    result, derive = jax.vjp(multiply, jnp.asarray(a), jnp.asarray(b))
+    result, of_a, of_b = map(np.asarray, (result, *derive(jnp.asarray(scale))))
+    for group, rows in ((0, slice(0, 4)), (2, slice(4, 11))):
+        same_bits(result[rows], golden.matmul(a[rows], b[group], **options))
+        same_bits(of_a[rows], golden.matmul(scale[rows], b[group].T, **options))
+        same_bits(of_b[group], golden.matmul(a[rows].T, scale[rows], **options))
+    for rest in (result[11:], of_a[11:], of_b[1]):
+        assert not rest.any()
+
+
+@pytest.mark.parametrize("axes", [(0, None, None), (None, 1, 0), (1, 2, None), (0, 0, 0)])
+def test_vmap_of_groups(axes: tuple[int | None, ...]) -> None:
+    operands = (_small(6, 4), _small(2, 4, 5), jnp.array([1, 4]))
+    stacks = zip(operands, axes, strict=True)
+    given = [each if axis is None else jnp.stack([each, each - 1, each + 1], axis) for each, axis in stacks]
+    found = jax.jit(jax.vmap(mxu.on_unit(jax.lax.ragged_dot), axes))(*given)
+    for at, one in enumerate(found):
+        each = [x if axis is None else jnp.take(x, at, axis) for x, axis in zip(given, axes, strict=True)]
+        agree(one, jax.lax.ragged_dot(*each))
+    if set(axes) == {0}:  # JAX has no other
+        agree(mxu.on_unit(jax.vmap(jax.lax.ragged_dot))(*given), found)
+
+
+def test_types_of_groups() -> None:
+    a, b = _small(6, 4).astype(jnp.bfloat16), _small(2, 4, 5).astype(jnp.bfloat16)
+    for preferred in (None, jnp.float32):
+        multiply = partial(jax.lax.ragged_dot, preferred_element_type=preferred)
+        found = mxu.on_unit(multiply)(a, b, jnp.array([1, 4]))
+        assert found.dtype == (preferred or jnp.bfloat16)
+        agree(found, multiply(a, b, jnp.array([1, 4])))
+
+
+@pytest.mark.parametrize(("m", "k", "n"), [(0, 4, 5), (6, 0, 5), (6, 4, 0)])
+def test_groups_of_nothing(m: int, k: int, n: int) -> None:
+    found = mxu.on_unit(jax.lax.ragged_dot)(jnp.ones((m, k)), jnp.ones((2, k, n)), jnp.array([1, 4]))
+    assert (found == jnp.zeros((m, n))).all()
+
+
+def test_groups_that_are_refused() -> None:
+    multiply = _general(([1, 0], [1, 2]), ([], []), 0, ())
+    with pytest.raises(mxu.EscapeError, match="must have its ragged dimension first of those that it sums over"):
+        mxu.on_unit(multiply)(_small(2, 9, 4), _small(5, 9, 2), jnp.ones((9, 2), int))
+    integers = (jnp.ones((6, 4), int), jnp.ones((2, 4, 5), int), jnp.array([1, 4]))
+    with pytest.raises(mxu.EscapeError, match=r"ragged_dot_general must have arrays of .* not of int32"):
+        mxu.on_unit(jax.lax.ragged_dot)(*integers)
+    assert (mxu.on_unit(jax.lax.ragged_dot, strict=False)(*integers)[:5] == 4).all()

@@ -24,7 +24,6 @@ from .arrays import needs_handler  # noqa: E402
 
 
 def _pair(m: int, k: int, n: int, *, kind: str = "all", seed: int = 1) -> tuple[np.ndarray, np.ndarray]:
-    """Activations and weights with results of every sort."""
     a, b = (golden.from_bits(vectors.matrix((rows, k), "fp32", seed + at, kind=kind)) for at, rows in enumerate((m, n)))
     return a, np.ascontiguousarray(b.T)
 
@@ -38,13 +37,11 @@ def _golden(a: np.ndarray, b: np.ndarray, **options: Any) -> np.ndarray:
 
 
 def _calls(function: Callable[..., Any], *inputs: Any) -> tuple[bool, bool]:
-    """Whether XLA calls the handler, and whether it calls Python."""
     text = jax.jit(function).lower(*inputs).as_text()
     return "@openmxu_products_" in text, "xla_ffi_python_cpu_callback" in text
 
 
 def test_many_sizes() -> None:
-    """Also a single tile, several tiles in a block, and several blocks."""
     for m, k, n, rows in ((1, 1, 1, 1), (3, 7, 2, 128), (2, 300, 3, 128), (4, 40, 5, 3), (1, 130, 33, 64)):
         a, b = _pair(m, k, n, seed=k)
         same_bits(mxu.matmul(a, b, rows=rows), golden.matmul(a, b, rows=rows))
@@ -60,12 +57,14 @@ def test_parts_of_activations_and_weights(precision: str) -> None:
     same_bits(jax.jit(partial(mxu.matmul, rows=4, precision=precision))(a, b), expected)
 
 
-def test_derivatives() -> None:
+def test_derivatives_and_what_is_not_compiled() -> None:
     a, b = _pair(5, 6, 7)
     scale = golden.from_bits(vectors.matrix((5, 7), "fp32", 3))
     gradient = jax.jit(jax.vjp(partial(mxu.matmul, rows=4), a, b)[1])
     for found, pair in zip(gradient(scale), ((scale, b.T), (a.T, scale)), strict=True):
         same_bits(found, golden.matmul(*pair, rows=4))
+    with jax.disable_jit():
+        same_bits(mxu.matmul(a, b, rows=4), golden.matmul(a, b, rows=4))
 
 
 def _check_vmap(multiply: Any, by_golden: Any, axes: Any, count: int, stacks: list[np.ndarray]) -> None:
@@ -86,7 +85,6 @@ def test_vmap(axes: tuple[int | None, int | None], count: int) -> None:
 
 
 def test_vmap_of_stacks() -> None:
-    """Twice, and of products that are stacks already."""
     a, b = _stacks(6, 3, 5, 4)
     expected = _golden(a, b, rows=4)
     shaped = a.reshape(3, 1, 2, 3, 5), b.reshape(3, 1, 2, 5, 4)
@@ -129,12 +127,6 @@ def test_one_program_outside_of_jit(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(traced) == 1
 
 
-def test_without_jit() -> None:
-    a, b = _pair(5, 6, 7)
-    with jax.disable_jit():
-        same_bits(mxu.matmul(a, b, rows=4), golden.matmul(a, b, rows=4))
-
-
 def test_donated_operands() -> None:
     a, b = _stacks(3, 40, 40, 40)
     for donated in (0, 1):
@@ -166,12 +158,6 @@ def test_other_platforms_go_through_python() -> None:
             program.lower(lowering_platforms=(platform,))
 
 
-def test_a_product_within_a_function_on_the_unit() -> None:
-    a, b = _pair(5, 6, 7)
-    found = mxu.on_unit(partial(mxu.matmul, operand="fp8_e5m2", rows=4), operand="bf16")(a, b)
-    same_bits(found, golden.matmul(a, b, operand="fp8_e5m2", rows=4))
-
-
 ROLES = {"operand": "fp8_e4m3/row", "weight": "e5f9", "gradient": "fp8_e5m2"}
 
 
@@ -191,19 +177,14 @@ def test_roles(way: str) -> None:
     if way == "stacks":
         x, w, g = (np.stack([each, 2 * each]) for each in (x, w, g))
     y, back = jax.vjp(multiply, x, w)
-    of_x, of_w = back(jnp.asarray(g))
-    stacks = (
-        each if each.ndim == 3 else each[None] for each in (x, w, g, np.asarray(y), np.asarray(of_x), np.asarray(of_w))
-    )
+    stacks = (np.asarray(each).reshape(-1, *each.shape[-2:]) for each in (x, w, g, y, *back(jnp.asarray(g))))
     for left, right, gradient, product, to_x, to_w in zip(*stacks, strict=True):
-        rows = {"rows": 128}
-        same_bits(product, golden.matmul(left, right, operand=ROLES["operand"], weight="e5f9", **rows))
-        same_bits(to_x, golden.matmul(gradient, right.T, operand="fp8_e5m2", weight="e5f9", **rows))
-        same_bits(to_w, golden.matmul(left.T, gradient, operand=ROLES["operand"], weight="fp8_e5m2", **rows))
+        same_bits(product, golden.matmul(left, right, rows=128, operand=ROLES["operand"], weight="e5f9"))
+        same_bits(to_x, golden.matmul(gradient, right.T, rows=128, operand="fp8_e5m2", weight="e5f9"))
+        same_bits(to_w, golden.matmul(left.T, gradient, rows=128, operand=ROLES["operand"], weight="fp8_e5m2"))
 
 
 def test_layers_by_scopes() -> None:
-    """Forward and in derivatives, also where these are on the unit as a whole."""
     x, w = _pair(6, 9, 9, kind="normal")
 
     def network(a: Any, b: Any) -> Any:
@@ -230,18 +211,20 @@ def test_convolutions_have_roles() -> None:
     x, w = _pair(6, 9, 7, kind="normal")
     image, kernel = x.T.reshape(1, 9, 2, 3).copy(), w.T.reshape(7, 9, 1, 1).copy()
 
-    def convolve(a: Any, b: Any) -> Any:
-        return jax.lax.conv_general_dilated(a, b, (1, 1), "VALID")
-
+    convolve = partial(jax.lax.conv, window_strides=(1, 1), padding="VALID")
     options = {"operand": "fp8_e4m3", "weight": "e5f9"}
     result = np.asarray(mxu.on_unit(convolve, **options)(image, kernel)).reshape(7, 6).T
-    same_bits(np.ascontiguousarray(result), golden.matmul(x, w, rows=128, **options))
+    same_bits(result, golden.matmul(x, w, rows=128, **options))
 
 
-def test_stochastic_rounding_is_part_of_the_program() -> None:
+def test_the_products_own_numerics() -> None:
+    """Random rounding is part of the program; and within a function on the unit a product has its own format."""
     x, w = _pair(6, 9, 7, kind="normal")
     options = {"operand": "bf16/stochastic", "accumulate": "bf16/stochastic", "seed": 3}
     same_bits(mxu.matmul(x, w, **options), golden.matmul(x, w, rows=128, **options))
+    a, b = _pair(5, 6, 7)
+    found = mxu.on_unit(partial(mxu.matmul, operand="fp8_e5m2", rows=4), operand="bf16")(a, b)
+    same_bits(found, golden.matmul(a, b, operand="fp8_e5m2", rows=4))
 
 
 @pytest.mark.parametrize("within", ["jit", "scan", "cond", "checkpoint", "fori"])

@@ -1,6 +1,7 @@
-"""Circuits as C compute what they are to: forms that are compiled in a way of their own, beside Python's integers."""
+"""Circuits as C, and netlists as functions, compute what they are to; forms compiled in a way of their own, too."""
 
 import ctypes
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -10,41 +11,55 @@ from amaranth.back import rtlil
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib.memory import Memory
 
+from openmxu.area.target.gates import gates
+from openmxu.arith import Adder
+from openmxu.runtime import native
+from openmxu.spec.formats import FP16
+from openmxu.yosys.netlist import Cell, Netlist
+from openmxu_sim import golden
+from openmxu_sim.netlist.bitslice import BLOCK, Gates, bit_slices
 from openmxu_sim.netlist.circuit import Circuit
 from openmxu_sim.netlist.code import Code
 from openmxu_sim.netlist.native import compile_c
+from openmxu_sim.operands import vectors
+
+from ...bits import same_bits
 
 _Case = tuple[Callable[[Module, Value], Any], Callable[[int], int]]
 
 
-def _compiled(form: Callable[[Module, Value], Any]) -> tuple[str, Any]:
-    """The C text of a form, and the form as a function of many words."""
-    m, i, o = Module(), Signal(32, name="i"), Signal(32, name="o")
-    m.d.comb += o.eq(form(m, i))
-    code = Code(Circuit(rtlil.convert(m, name="form", ports=[i, o], emit_src=False), "form"), "form", lanes=False)
-    code.function("look", ["o"], inputs=["i"])
-    text = code.text()
+def _compiled(m: Module, ports: list[Signal], **options: Any) -> tuple[Circuit, str, Callable[..., np.ndarray]]:
+    """The circuit of an input and some outputs, its C text, and that as a function of many inputs, in words of 32 bits.
+
+    Outputs are beside each other; registers begin with 0.
+    """
+    circuit = Circuit(rtlil.convert(m, name="form", ports=ports, emit_src=False), "form")
+    code = Code(circuit, "form", lanes=False)
+    code.function("step", [port.name for port in ports[1:]], **options)
+    words = [-(-len(port) // 32) for port in ports]
+    outputs = [(port.name, count) for port, count in zip(ports[1:], words[1:], strict=True)]
     library = compile_c(
         f"""#include <stdint.h>
-{text}
+#include <string.h>
+{code.text()}
 void run(const uint32_t *in, uint32_t *out, int count) {{
-  struct form_state state;
+  static struct form_state state;
   for (int n = 0; n < count; n++) {{
-    struct form_in i = {{ {{ in[n] }} }};
+    struct form_in i;
     struct form_out o;
-    form_look(&state, &i, &o);
-    out[n] = o.o[0];
+    memcpy(i.i, in + n * {words[0]}, 4 * {words[0]});
+    form_step(&state, &i, &o);
+    {" ".join(f"memcpy(out, o.{name}, 4 * {count}); out += {count};" for name, count in outputs)}
   }}
 }}"""
     )
 
-    def run(words: np.ndarray) -> np.ndarray:
-        found = np.empty_like(words)
-        pointer = ctypes.c_void_p
-        library.run(words.ctypes.data_as(pointer), found.ctypes.data_as(pointer), len(words))
+    def run(given: np.ndarray) -> np.ndarray:
+        found = np.empty((len(given), sum(words[1:])), np.uint32)
+        library.run(*(array.ctypes.data_as(ctypes.c_void_p) for array in (given, found)), len(given))
         return found
 
-    return text, run
+    return circuit, code.text(), run
 
 
 def _named(m: Module, value: Value, width: int) -> Value:
@@ -80,6 +95,10 @@ def _together_of(word: int) -> int:
     return word >> 3 & 0x7F | (word >> 20 & 1) << 7 | (word >> 22 & 0xFF) << 8 | (word & 1) << 16
 
 
+def _bits_of(total: int) -> int:
+    return total >> 11 | (total >> 2 & 31) << 1 | 7 * (total >> 11) << 6
+
+
 FORMS: dict[str, _Case] = {
     "a bit masks a word that it reaches beyond": (
         lambda m, i: (i >> 8) & i[31].replicate(24),
@@ -108,11 +127,7 @@ FORMS: dict[str, _Case] = {
     "a borrow": (lambda m, i: (i[:16] - i[31])[:12], lambda word: (word - (word >> 31)) & 0xFFF),
     "bits of a sum that is wider than its parts": (
         lambda m, i: Cat((total := _named(m, i[:12] + i[16:28] + i[8:20], 12))[11], total[2:7], total[11].replicate(3)),
-        lambda word: (
-            (total := (word & 0xFFF) + (word >> 16 & 0xFFF) + (word >> 8 & 0xFFF) & 0xFFF) >> 11
-            | (total >> 2 & 31) << 1
-            | 7 * (total >> 11) << 6
-        ),
+        lambda word: _bits_of((word & 0xFFF) + (word >> 16 & 0xFFF) + (word >> 8 & 0xFFF) & 0xFFF),
     ),
     "any of bits above constant ones": (
         lambda m, i: Cat(Const(0, 3), i[4:9]).any(),
@@ -146,8 +161,10 @@ def test_forms(name: str) -> None:
     words[1::2] >>= rng.integers(0, 32, len(words) // 2).astype(np.uint32)  # many upper bits low
     words[2::4] |= np.uint32(1 << 31)
     words[3::8] |= np.uint32(0x7FFFFFFF)
-    text, run = _compiled(form)
-    assert run(words).tolist() == [expected(int(word)) for word in words]
+    m, i, o = Module(), Signal(32, name="i"), Signal(32, name="o")
+    m.d.comb += o.eq(form(m, i))
+    _, text, run = _compiled(m, [i, o], inputs=["i"])
+    assert run(words)[:, 0].tolist() == [expected(int(word)) for word in words]
     assert name != "a bit masks the lower part of a word" or "0x3ff" in text
 
 
@@ -159,32 +176,13 @@ def test_delays(width: int, cycles: int, tapped: bool) -> None:
     line = Signal(width * cycles, reset_less=True)
     m.d.sync += line.eq(Cat(i, line))
     m.d.comb += [o.eq(line[-width:]), tap.eq(line[width - 1] if tapped else 0)]
-    text = rtlil.convert(m, name="form", ports=[i, o, tap], emit_src=False)
-    circuit = Circuit(text, "form")
+    circuit, _, run = _compiled(m, [i, o, tap], clock=True)
     assert {register.cycles for register in circuit.registers.values()} == {1 if tapped else cycles}
-    code = Code(circuit, "form", lanes=False)
-    code.function("step", ["o", "tap"], clock=True)
-    limbs = -(-width // 32)
-    library = compile_c(
-        f"""#include <stdint.h>
-{code.text()}
-void run(const uint32_t *in, uint32_t *out, uint32_t *taps, int count) {{
-  static struct form_state state;
-  for (int n = 0; n < count; n++) {{
-    struct form_in i;
-    struct form_out o;
-    for (int limb = 0; limb < {limbs}; limb++) i.i[limb] = in[n * {limbs} + limb];
-    form_step(&state, &i, &o);
-    for (int limb = 0; limb < {limbs}; limb++) out[n * {limbs} + limb] = o.o[limb];
-    taps[n] = o.tap[0] & 1;
-  }}
-}}"""
-    )
     words = [int.from_bytes(np.random.default_rng(n).bytes(8), "little") % (1 << width) for n in range(3 * cycles)]
     high = 0xFFFFFFFF if width == 1 else 1  # a bit is all ones
-    given = np.array([[word * high >> 32 * limb & 0xFFFFFFFF for limb in range(limbs)] for word in words], np.uint32)
-    found, taps = np.empty_like(given), np.empty(len(given), np.uint32)
-    library.run(*(array.ctypes.data_as(ctypes.c_void_p) for array in (given, found, taps)), len(given))
+    given = np.array([[word * high >> at & 0xFFFFFFFF for at in range(0, width, 32)] for word in words], np.uint32)
+    found, taps = np.split(run(given), [-1], axis=1)
+    taps = taps[:, 0] & 1
     assert (found[cycles:] == given[:-cycles]).all()
     assert not found[:cycles].any()
     assert taps.tolist() == [0, *(word >> width - 1 for word in words[:-1])] if tapped else not taps.any()
@@ -198,20 +196,61 @@ def test_words_of_a_memory(width: int) -> None:
     write, read = memory.write_port(), memory.read_port()
     m.d.comb += [write.data.eq(i), write.en.eq(1)]
     m.d.comb += o.eq(Mux(read.data[0], 0xFFFFFFFF, read.data))
-    text = rtlil.convert(m, name="form", ports=[i, o], emit_src=False)
-    code = Code(Circuit(text, "form"), "form", lanes=False)
-    code.function("step", ["o"], clock=True)
-    library = compile_c(
-        f"""#include <stdint.h>
-{code.text()}
-uint32_t run(uint32_t word) {{
-  struct form_state state = {{ 0 }};
-  struct form_in i = {{ {{ word }} }};
-  struct form_out o;
-  for (int n = 0; n < 3; n++) form_step(&state, &i, &o);
-  return o.o[0];
-}}"""
+    _, _, run = _compiled(m, [i, o], clock=True)
+    words = np.uint32([0, 1, (1 << width) - 1, (1 << width) - 2])
+    found = run(np.repeat(np.where((width == 1) & (words == 1), 0xFFFFFFFF, words).astype(np.uint32), 3))
+    assert found[2::3, 0].tolist() == np.where(words & 1, 0xFFFFFFFF, words).tolist()
+
+
+# Netlists as functions
+
+
+@pytest.mark.parametrize("stages", [0, 2])
+@pytest.mark.parametrize("count", [1, BLOCK - 1, BLOCK + 1])
+def test_sums(stages: int, count: int) -> None:
+    a, b = vectors.pairs("fp16", count, seed=5)
+    adder = Gates(gates(Adder(FP16, stages=stages)), ["i_a", "i_b"], latency=stages)
+    same_bits(adder(a, b), golden.add(a, b, "fp16"), a, b, fmt="fp16", operand="fp16", note="seed 5")
+    same_bits(adder(a, int(b[0])), golden.add(a, b[0], "fp16"), a, b[0], fmt="fp16", operand="fp16", note="seed 5")
+
+
+def _netlist(*cells: tuple[str, dict[str, Any]]) -> Netlist:
+    made = tuple(
+        Cell(f"cell{index}", type_, {}, {port: (bit,) for port, bit in bits.items()}, frozenset("AB"))
+        for index, (type_, bits) in enumerate(cells)
     )
-    library.run.restype, library.run.argtypes = ctypes.c_uint32, [ctypes.c_uint32]
-    for word in (0, 1, (1 << width) - 1, (1 << width) - 2):
-        assert library.run(0xFFFFFFFF if (width, word) == (1, 1) else word) == (0xFFFFFFFF if word & 1 else word)
+    return Netlist("top", {"i": (2,)}, {"o": (3,)}, made, {}, {})
+
+
+LOOP = _netlist(("$_NOT_", {"A": 4, "Y": 3}), ("$_AND_", {"A": 3, "B": 2, "Y": 4}))
+
+
+@pytest.mark.parametrize(
+    ("netlist", "inputs", "message"),
+    [
+        (_netlist(("NAND2", {"A": 2, "B": 2, "Y": 3})), "i", "consist of .*, not of NAND2"),
+        (LOOP, "i", "be free of loops, not run in one through cell0"),
+        (_netlist(("$_NOT_", {"A": 2, "Y": 3})), "ab", "have the inputs a, b and one output, not i, o"),
+    ],
+)
+def test_messages(netlist: Netlist, inputs: str, message: str) -> None:
+    with pytest.raises(ValueError, match=f"^netlist must {message}$"):
+        bit_slices(netlist, list(inputs))
+
+
+def test_no_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CC", "no-such-compiler")
+    with pytest.raises(native.CompilerNotFoundError, match=r"^CC must name a .* installed, not 'no-such-compiler'$"):
+        compile_c("")
+    monkeypatch.delenv("CC")
+    monkeypatch.setattr(native.shutil, "which", lambda name: None)
+    monkeypatch.setattr(native, "find_spec", lambda name: None)
+    with pytest.raises(native.CompilerNotFoundError, match=r"^a C compiler is needed; install one .* 'openmxu\[zig\]'"):
+        compile_c("")
+    monkeypatch.setattr(native, "find_spec", lambda name: object())
+    assert native.find_compiler() == [sys.executable, "-m", "ziglang", "cc"]
+
+
+def test_refused_source() -> None:
+    with pytest.raises(native.CompilationError, match=r"^C compiler /.* failed: .*error: .*nothing"):
+        compile_c("int function(void) { return nothing; }")

@@ -35,8 +35,6 @@ def difference(a: Logic, b: Logic) -> str:
 
 
 def register(name: str, init: int = 5, shape: int = 4) -> Logic:
-    """A sum that grows, where an input allows it."""
-
     def logic(m: Module, a: Value, b: Value) -> Value:
         total = Signal(shape, name=name, init=init)
         with m.If(b[0]):
@@ -47,8 +45,6 @@ def register(name: str, init: int = 5, shape: int = 4) -> Logic:
 
 
 def memory(name: str, depth: int = 8, late: bool = False) -> Logic:
-    """Words that are written and read."""
-
     def logic(m: Module, a: Value, b: Value) -> Value:
         m.submodules[name] = words = Memory(shape=4, depth=depth, init=[])
         write, read = words.write_port(), words.read_port()
@@ -59,22 +55,13 @@ def memory(name: str, depth: int = 8, late: bool = False) -> Logic:
 
 
 @pytest.mark.parametrize(
-    ("a", "b"),
-    [
-        (register("one"), register("other")),
-        (memory("one"), memory("other")),
-        (lambda m, a, b: Cat(Mux(b[0], a, b)[:2], Mux(b[0], a, b)[2:]), lambda m, a, b: Mux(b[0], a, b)),
-        (lambda m, a, b: a + b, lambda m, a, b: (a + b)[:4]),
-        (lambda m, a, b: 5, lambda m, a, b: Cat(1, 0, 1, 0)),
-    ],
-)
-def test_the_same(a: Logic, b: Logic) -> None:
-    assert difference(a, b) == ""
-
-
-@pytest.mark.parametrize(
     ("a", "b", "found"),
     [
+        (register("one"), register("other"), ""),
+        (memory("one"), memory("other"), ""),
+        (lambda m, a, b: Cat(Mux(b[0], a, b)[:2], Mux(b[0], a, b)[2:]), lambda m, a, b: Mux(b[0], a, b), ""),
+        (lambda m, a, b: a + b, lambda m, a, b: (a + b)[:4], ""),
+        (lambda m, a, b: 5, lambda m, a, b: Cat(1, 0, 1, 0), ""),
         (register("one"), register("one", init=4), "bit 0 of register o is not like bit 0 of register o"),
         (register("one"), lambda m, a, b: a, "bit 3 of register o is not like bit 3 of input i_a"),
         (register("one"), register("one", shape=5), "bit 3 of add is not like bit 3 of add"),
@@ -87,7 +74,7 @@ def test_the_same(a: Logic, b: Logic) -> None:
         (lambda m, a, b: a == b, lambda m, a, b: a[:3] == b[:3], "bit 0 of equal is not like bit 0 of equal"),
     ],
 )
-def test_others(a: Logic, b: Logic, found: str) -> None:
+def test_differences(a: Logic, b: Logic, found: str) -> None:
     assert difference(a, b) == found
 
 
@@ -123,14 +110,10 @@ def test_interfaces() -> None:
     assert interface.wires["i_b"] == tuple(("i_b", place) for place in range(4))
 
 
-def test_boxes_are_connected_as_a_whole() -> None:
-    whole = boxed()
-    line = re.search(r"^    connect \\o .*\n", whole, re.MULTILINE)
-    assert line is not None
+def test_messages() -> None:
+    text, count = re.subn(r"^    connect \\o .*\n", "", boxed(), flags=re.MULTILINE)
+    assert count == 1
     with pytest.raises(NetlistError, match=r"^port o of inner must be connected to 4 bits$"):
-        flatten(whole.replace(line[0], ""), "top", boxes=["top.inner"])
-
-
-def test_boxes_that_are_not_there() -> None:
+        flatten(text, "top", boxes=["top.inner"])
     with pytest.raises(NetlistError, match=r"^module .wombat is not there$"):
         read_interface(boxed(), "wombat")

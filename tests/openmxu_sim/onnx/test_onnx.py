@@ -4,6 +4,7 @@ What multiplies nothing is onnxruntime's, and where that has nothing, the evalua
 """
 
 from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import numpy as np
 import pytest
 
 onnx = pytest.importorskip("onnx", reason="ONNX is not installed: make setup-models")
-pytest.importorskip("onnxruntime", reason="onnxruntime is not installed: make setup-models")
+onnxruntime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed: make setup-models")
 
 from onnx import TensorProto  # noqa: E402  # needs ONNX
 
@@ -29,7 +30,6 @@ Shape = tuple[int, ...]
 
 
 def _model(operator: str, shapes: tuple[Shape, ...], kind: int = TensorProto.FLOAT, **attributes: Any) -> Any:
-    """A model of one operator, all of whose operands are inputs."""
     return graphs.single(operator, {f"i{at}": (kind, shape) for at, shape in enumerate(shapes)}, "o", **attributes)
 
 
@@ -44,14 +44,6 @@ def _integers(shapes: tuple[Shape, ...], dtype: Any = np.float32) -> dict[str, A
 
 def _check(operator: str, *shapes: Shape, **attributes: Any) -> Network:
     return graphs.agree(_model(operator, shapes, **attributes), _integers(shapes))[0]
-
-
-@pytest.mark.parametrize(
-    ("left", "right"),
-    [((3, 5), (5, 4)), ((5,), (5, 4)), ((3, 5), (5,)), ((2, 3, 5), (5, 4)), ((7, 1, 3, 5), (2, 5, 4)), ((5,), (5,))],
-)
-def test_matmul(left: Shape, right: Shape) -> None:
-    _check("MatMul", left, right)
 
 
 @pytest.mark.parametrize("transposed", [(0, 0), (0, 1), (1, 0), (1, 1)])
@@ -84,33 +76,30 @@ def test_conv(attributes: dict[str, Any], bias: list[Shape]) -> None:
     assert expected.items() <= work._asdict().items()
 
 
-@pytest.mark.parametrize("dimensions", [1, 3])
-def test_conv_of_other_dimensions(dimensions: int) -> None:
-    _check("Conv", (2, 4, *(7, 6, 5)[:dimensions]), (3, 4, *(2, 3, 2)[:dimensions]), pads=[1] * 2 * dimensions)
+_UP = (2, 4, 5, 6), (4, 3, 3, 2)
 
 
 @pytest.mark.parametrize(
-    "attributes",
+    ("operator", "shapes", "attributes"),
     [
-        {},
-        {"strides": [2, 3], "pads": [1, 0, 0, 2]},
-        {"strides": [2, 2], "output_padding": [1, 0]},
-        {"dilations": [2, 2]},
-        {"group": 2},
-        {"strides": [2, 2], "output_shape": [10, 12]},
-        {"strides": [3, 3], "output_shape": [16, 18]},
-        {"strides": [2, 2], "auto_pad": "SAME_UPPER"},
-        {"strides": [2, 2], "auto_pad": "SAME_LOWER"},
+        *(("MatMul", shapes, {}) for shapes in (((3, 5), (5, 4)), ((5,), (5, 4)), ((3, 5), (5,)), ((5,), (5,)))),
+        *(("MatMul", shapes, {}) for shapes in (((2, 3, 5), (5, 4)), ((7, 1, 3, 5), (2, 5, 4)))),
+        ("Conv", ((2, 4, 7), (3, 4, 2)), {"pads": [1] * 2}),
+        ("Conv", ((2, 4, 7, 6, 5), (3, 4, 2, 3, 2)), {"pads": [1] * 6}),
+        ("ConvTranspose", _UP, {}),
+        ("ConvTranspose", _UP, {"strides": [2, 3], "pads": [1, 0, 0, 2]}),
+        ("ConvTranspose", _UP, {"strides": [2, 2], "output_padding": [1, 0]}),
+        ("ConvTranspose", _UP, {"dilations": [2, 2]}),
+        ("ConvTranspose", _UP, {"group": 2}),
+        ("ConvTranspose", _UP, {"strides": [2, 2], "output_shape": [10, 12]}),
+        ("ConvTranspose", _UP, {"strides": [3, 3], "output_shape": [16, 18]}),
+        *(("ConvTranspose", _UP, {"strides": [2, 2], "auto_pad": pad}) for pad in ("SAME_UPPER", "SAME_LOWER")),
+        # No product, but the evaluator's own one is wrong for all but images.
+        *(("GlobalMaxPool", (shape,), {}) for shape in ((2, 3, 7), (2, 3, 5, 4), (2, 3, 5, 4, 3))),
     ],
 )
-def test_conv_transpose(attributes: dict[str, Any]) -> None:
-    _check("ConvTranspose", (2, 4, 5, 6), (4, 3, 3, 2), **attributes)
-
-
-@pytest.mark.parametrize("shape", [(2, 3, 7), (2, 3, 5, 4), (2, 3, 5, 4, 3)])
-def test_global_max_pool(shape: Shape) -> None:
-    """No product, but the evaluator's own one is wrong for all but images."""
-    _check("GlobalMaxPool", shape)
+def test_operators(operator: str, shapes: tuple[Shape, ...], attributes: dict[str, Any]) -> None:
+    _check(operator, *shapes, **attributes)
 
 
 @pytest.mark.parametrize("subnormals", ["flush", "ieee"])
@@ -139,12 +128,11 @@ def test_products_elsewhere_are_an_error() -> None:
     with pytest.raises(EscapeError, match=r"Einsum does not multiply on the unit.* allow Einsum"):
         Network(model)
     inputs = {"i0": np.ones((2, 3), np.float32), "i1": np.ones((3, 2), np.float32), "c": np.array(True)}
-    for network in (Network(model, strict=False), Network(model, allow=["Einsum"])):
-        assert (network.run(inputs)["o"] == 3).all()
+    for options in ({"strict": False}, {"allow": ["Einsum"]}):
+        assert (Network(model, **options).run(inputs)["o"] == 3).all()
 
 
 def test_every_operator_is_known() -> None:
-    """All that ONNX says to multiply matrices by its name is computed or refused."""
     computed = {each.__name__ for each in operators(lambda *_: None)}  # type: ignore[arg-type,return-value]
     names = {schema.name for schema in onnx.defs.get_all_schemas() if schema.domain in ("", "ai.onnx")}
     assert computed <= names
@@ -161,10 +149,9 @@ def test_functions_of_a_model() -> None:
 
 def test_inputs_with_values_of_their_own() -> None:
     text = "graph (float[2, 3] i0, float[3, 2] i1) => (o) { o = MatMul (i0, i1) }"
-    network = Network(graphs.model(text, i1=np.full((3, 2), 2, np.float32)))
-    ones = np.ones((2, 3), np.float32)
+    network, ones = Network(graphs.model(text, i1=np.full((3, 2), 2, np.float32))), np.ones((2, 3), np.float32)
     assert (network.run({"i0": ones})["o"] == 6).all()
-    assert (network.run({"i0": ones, "i1": np.ones((3, 2), np.float32)})["o"] == 3).all()
+    assert (network.run({"i0": ones, "i1": ones.T})["o"] == 3).all()
     assert set(network.zeros()) == {"i0"}
 
 
@@ -229,7 +216,6 @@ def test_batch_normalization_of_old_models() -> None:
 
 
 def test_nodes_that_leave_things_out() -> None:
-    """Outputs may be missing, and inputs in the midst, and one may be there twice."""
     text = """(squared, places) {
         pooled = MaxPool <kernel_shape = [2, 2], strides = [2, 2]> (x)
         resized = Resize <mode = "linear"> (pooled, , scales)
@@ -273,3 +259,163 @@ def test_an_error_names_the_node() -> None:
     network = Network(graphs.model(text, shape=np.array([5, 7])))
     with pytest.raises(ValueError, match=r"^Reshape fold cannot be computed: .*5,7"):
         network.run({"x": np.ones((2, 3), np.float32)})
+
+
+# LSTM, GRU and RNN: for bits golden in a recurrence written here
+
+
+Arrays = dict[str, Any]
+TIMES, BATCH, INPUTS, HIDDEN = 5, 3, 4, 6
+GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
+NAMES = ("x", "w", "r", "b", "lengths", "h", "c", "p")
+EXACT = {"LSTM": ["HardSigmoid", "Relu", "Relu"], "GRU": ["HardSigmoid", "relu"], "RNN": ["HardSigmoid"]}
+"""Activations with a step from 0 to 1, which keeps integers small."""
+
+
+def inputs_of(operator: str, directions: int, make: Callable[..., Any]) -> Arrays:
+    size = GATES[operator] * HIDDEN
+    found = {"x": make(TIMES, BATCH, INPUTS), "lengths": np.array([TIMES, 2, 1], np.int32)}
+    found |= {"w": make(directions, size, INPUTS), "r": make(directions, size, HIDDEN)}
+    found |= {"b": make(directions, 2 * size), "h": make(directions, BATCH, HIDDEN)}
+    if operator == "LSTM":
+        found |= {"c": make(directions, BATCH, HIDDEN), "p": make(directions, 3 * HIDDEN)}
+    return found
+
+
+def model_of(operator: str, inputs: Arrays, **attributes: Any) -> Any:
+    outputs = ["y", "last", "cell"][: 3 if operator == "LSTM" else 2]
+    kinds = {name: (TensorProto.INT32 if name == "lengths" else TensorProto.FLOAT, None) for name in inputs}
+    operands = {name: kinds.get(name) for name in (NAMES if operator == "LSTM" else NAMES[:6])}
+    return graphs.single(operator, operands, outputs, hidden_size=HIDDEN, **attributes)
+
+
+def reals(seed: int) -> Callable[..., Any]:
+    choose = np.random.default_rng(seed)
+    return lambda *shape: choose.normal(size=shape).astype(np.float32)
+
+
+def check_recurrent(operator: str, without: str = "", direction: str = "forward", **attributes: Any) -> Network:
+    directions = 1 + (direction == "bidirectional")
+    choose = np.random.default_rng(3)
+    inputs = inputs_of(operator, directions, lambda *shape: choose.integers(-2, 3, shape).astype(np.float32))
+    inputs = {name: array for name, array in inputs.items() if name not in without.split()}
+    functions = EXACT[operator] * directions
+    steps = functions.count("HardSigmoid")
+    exact = {"activations": functions, "activation_alpha": [1.0] * steps, "activation_beta": [0.0] * steps}
+    model = model_of(operator, inputs, direction=direction, **exact | attributes)
+    network, found = graphs.agree(model, inputs, operand="fp32")
+    assert len(np.unique(found["y"])) > 1
+    return network
+
+
+DIRECTIONS = ("forward", "reverse", "bidirectional")
+WITHOUT = ("", "lengths", "b h c p lengths")
+
+
+@pytest.mark.parametrize(
+    ("operator", "attributes"),
+    [
+        *((each, {"direction": way, "without": left}) for left, way, each in product(WITHOUT, DIRECTIONS, GATES)),
+        ("LSTM", {"clip": 2.0}),
+        ("LSTM", {"input_forget": 1}),
+        ("LSTM", {"activations": ["Relu"] * 3, "clip": 3.0}),
+        ("GRU", {"clip": 2.0}),
+        ("GRU", {"linear_before_reset": 1}),
+        ("GRU", {"linear_before_reset": 1, "clip": 1.0}),
+        ("RNN", {"activations": ["LeakyRelu"], "activation_alpha": [0.5], "clip": 4.0}),
+    ],
+)
+def test_recurrences(operator: str, attributes: Arrays) -> None:
+    check_recurrent(operator, **attributes)
+
+
+def test_products_of_a_layer() -> None:
+    work = check_recurrent("LSTM", "lengths").work.items()
+    assert {(each.operator, each.layer, each.m, each.k, each.n): times for each, times in work} == {
+        ("LSTM", "layer", TIMES * BATCH, INPUTS, 4 * HIDDEN): 1,
+        ("LSTM", "layer", BATCH, HIDDEN, 4 * HIDDEN): TIMES,
+    }
+
+
+def elementwise(operator: str) -> Callable[[Any], Any]:
+    model = graphs.single(operator, {"x": (TensorProto.FLOAT, None)}, ["y"])
+    session = onnxruntime.InferenceSession(model.SerializeToString())
+    return lambda x: session.run(None, {"x": x})[0]
+
+
+def recurrence(operator: str, linear: bool, inputs: Arrays, multiply: Callable[[Any, Any], Any]) -> Any:
+    """The outputs at all times, forward, with everything that there is but lengths."""
+    sigmoid, tanh = elementwise("Sigmoid"), elementwise("Tanh")
+    weights, back = inputs["w"][0].T, inputs["r"][0].T
+    one, other = np.split(inputs["b"][0], 2)
+    hidden = inputs["h"][0]
+    cell, (pi, po, pf) = (inputs["c"][0], np.split(inputs["p"][0], 3)) if operator == "LSTM" else (None, [None] * 3)
+    found = []
+    for x in inputs["x"]:
+        if operator == "GRU":
+            n = 2 * HIDDEN
+            gates = multiply(x, weights[:, :n]) + multiply(hidden, back[:, :n]) + (one + other)[:n]
+            z, r = sigmoid(gates[:, :HIDDEN]), sigmoid(gates[:, HIDDEN:])
+            if linear:
+                new = multiply(x, weights[:, n:]) + r * (multiply(hidden, back[:, n:]) + other[n:]) + one[n:]
+            else:
+                new = multiply(x, weights[:, n:]) + multiply(r * hidden, back[:, n:]) + (one + other)[n:]
+            hidden = (1 - z) * tanh(new) + z * hidden
+        else:
+            gates = multiply(x, weights) + multiply(hidden, back) + (one + other)
+            if operator == "RNN":
+                hidden = tanh(gates)
+            else:
+                i, o, f, c = np.split(gates, 4, axis=1)
+                cell = sigmoid(f + pf * cell) * cell + sigmoid(i + pi * cell) * tanh(c)
+                hidden = sigmoid(o + po * cell) * tanh(cell)
+        found.append(hidden)
+    return np.stack(found)
+
+
+@pytest.mark.parametrize(
+    "unit",
+    [
+        {"operand": "bf16"},
+        {"operand": "fp8_e4m3", "subnormals": "ieee"},
+        {"operand": "bf16", "precision": "high"},
+        {"operand": "fp16", "accumulate": "bf16"},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize(("operator", "linear"), [("LSTM", False), ("GRU", False), ("GRU", True), ("RNN", False)])
+def test_bits_of_recurrences(operator: str, linear: bool, unit: Arrays) -> None:
+    inputs = inputs_of(operator, 1, reals(5))
+    del inputs["lengths"]
+    options: Arrays = {"rows": 3, **unit}
+    attributes = {"linear_before_reset": 1} if linear else {}
+    found = Network(model_of(operator, inputs, **attributes), **options).run(inputs)
+    right = recurrence(operator, linear, inputs, lambda a, b: golden.matmul(a, b, **options))
+    same_bits(found["y"][:, 0], right)
+    same_bits(found["last"][0], right[-1])
+
+
+@pytest.mark.parametrize("operator", GATES)
+def test_batches_first(operator: str) -> None:
+    """A layout that onnxruntime does not have."""
+    inputs = inputs_of(operator, 2, reals(6))
+    expected = Network(model_of(operator, inputs, direction="bidirectional")).run(inputs)
+    swapped = {name: array.swapaxes(0, 1) if name in ("x", "h", "c") else array for name, array in inputs.items()}
+    found = Network(model_of(operator, inputs, direction="bidirectional", layout=1)).run(swapped)
+    assert np.array_equal(found["y"], expected["y"].transpose(2, 0, 1, 3))
+    for name in set(found) - {"y"}:
+        assert np.array_equal(found[name], expected[name].swapaxes(0, 1))
+
+
+@pytest.mark.parametrize(
+    ("attributes", "text"),
+    [
+        ({"activations": ["Affine", "Tanh", "Tanh"]}, "activations must be 3 a direction of Relu, Tanh, "),
+        ({"activations": ["Tanh"]}, "activations must be 3 a direction of Relu, Tanh, "),
+        ({"direction": "bidirectional"}, "direction must fit weights of 1 directions, not be 'bidirectional'"),
+    ],
+)
+def test_mistakes_of_recurrences(attributes: Arrays, text: str) -> None:
+    inputs = inputs_of("LSTM", 1, lambda *shape: np.ones(shape, np.float32))
+    with pytest.raises(ValueError, match=text):
+        Network(model_of("LSTM", inputs, **attributes)).run(inputs)

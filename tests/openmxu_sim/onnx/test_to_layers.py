@@ -1,5 +1,6 @@
 """ONNX models on the accelerator: small integers give onnxruntime's numbers exactly; what does not fit is said."""
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -61,7 +62,6 @@ _NODES = """
 
 
 def _check(model: Any, x: np.ndarray | None = None) -> Layers:
-    """The accelerator, and the host behind it, give onnxruntime's numbers."""
     x = _integers(1, 2, 8, 8, least=-2, most=2) if x is None else x
     found = to_layers(model)
     lowered = lower(_MACHINE, found.shape, found.layers, found.source)
@@ -79,18 +79,13 @@ def _check(model: Any, x: np.ndarray | None = None) -> Layers:
     return found
 
 
-def test_a_network() -> None:
-    """Normalisation in the weights, a residual sum, pools with and without a border, dense layers."""
-    found = _check(_model(_NODES, **_CONSTANTS))
+@pytest.mark.parametrize("name", ["first", "x", "c2"], ids=["", "of the input", "of a tensor"])
+def test_a_network(name: str) -> None:
+    """Also where a node has the name of the input, or of what a node without a name computes."""
+    found = _check(_model(_NODES.replace("first", name), **_CONSTANTS))
     assert [bool(layer.added) for layer in found.layers] == [False, False, True, False, False, False]
     assert found.host is None
     assert found.reasons == []
-
-
-@pytest.mark.parametrize("name", ["x", "c2"])
-def test_a_node_with_the_name_of_a_tensor(name: str) -> None:
-    """Of the input, or of what a node without a name computes."""
-    _check(_model(_NODES.replace("first", name), **_CONSTANTS))
 
 
 def test_the_host_computes_the_rest() -> None:
@@ -100,7 +95,6 @@ def test_the_host_computes_the_rest() -> None:
 
 
 def test_groups_and_averages() -> None:
-    """A convolution of two groups, averages of windows and of all pixels, without a host."""
     nodes = """
         c = Conv <group = 2, strides = [2, 2], pads = [1, 1, 1, 1]> (x, w)
         a = AveragePool <kernel_shape = [2, 2], strides = [2, 2]> (c)
@@ -167,48 +161,31 @@ def test_a_vector() -> None:
     _check(_model("y = Gemm (x, w4, b4)", "float[1, 7]", **_CONSTANTS), _integers(1, 7, least=-9, most=9))
 
 
-@pytest.mark.parametrize(
-    ("x", "message"),
-    [
-        ("float[n, 2, 8, 8]", "must have fixed sizes, 1 x C x H x W or 1 x K, not n x 2 x 8 x 8"),
-        ("float[2, 2, 8, 8]", "must have fixed sizes, 1 x C x H x W or 1 x K, not 2 x 2 x 8 x 8"),
-        ("double[1, 2, 8, 8]", "must be of FLOAT for the accelerator, not DOUBLE"),
-        ("float[1, 2, 4096, 4096]", "must have at most 16777216 numbers, not more"),
-    ],
-)
-def test_inputs_that_are_refused(x: str, message: str) -> None:
-    with pytest.raises(ModelError, match=f"^input x {message}$"):
-        to_layers(_model("y = MaxPool <kernel_shape = [2, 2]> (x)", x))
+def _dense(weight: float) -> Any:
+    return _model("[dense] y = MatMul (x, w)", "float[1, 7]", w=np.full((7, 1), weight, np.float32))
 
 
+_POOL = partial(_model, "y = MaxPool <kernel_shape = [2, 2]> (x)")
+_SIZES = "input x must have fixed sizes, 1 x C x H x W or 1 x K, not"
 _BEGIN = "model must begin with layers of the accelerator"
+_OTHER, _DILATED = "no operator of the accelerator", "it is no convolution of a picture without dilation"
+_MIXED = "[first] a = CONV (x, k) [wave] b = Sin (a) y = Concat <axis = 1> (x, b)"
 
 
 @pytest.mark.parametrize(
-    ("nodes", "message"),
+    ("model", "message"),
     [
-        ("[wave] y = Sin (x)", f"{_BEGIN}: Sin wave: no operator of the accelerator"),
-        (
-            "[wide] y = Conv <dilations = [2, 2]> (x, k)",
-            f"{_BEGIN}: Conv wide: it is no convolution of a picture without dilation",
-        ),
-        (
-            "[first] a = CONV (x, k) [wave] b = Sin (a) y = Concat <axis = 1> (x, b)",
-            "host must need one result alone, not a, x: no operator of the accelerator",
-        ),
+        (_POOL("float[n, 2, 8, 8]"), f"{_SIZES} n x 2 x 8 x 8"),
+        (_POOL("float[2, 2, 8, 8]"), f"{_SIZES} 2 x 2 x 8 x 8"),
+        (_POOL("double[1, 2, 8, 8]"), "input x must be of FLOAT for the accelerator, not DOUBLE"),
+        (_POOL("float[1, 2, 4096, 4096]"), "input x must have at most 16777216 numbers, not more"),
+        (_model("[wave] y = Sin (x)", **_SMALL), f"{_BEGIN}: Sin wave: {_OTHER}"),
+        (_model("[wide] y = Conv <dilations = [2, 2]> (x, k)", **_SMALL), f"{_BEGIN}: Conv wide: {_DILATED}"),
+        (_model(_MIXED, **_SMALL), f"host must need one result alone, not a, x: {_OTHER}"),
+        *((_dense(weight), "weights of dense must be in the range of bf16") for weight in (3.4e38, np.inf, np.nan)),
+        (b"no model", "model must be an ONNX file, not these bytes: .*"),
     ],
 )
-def test_models_that_are_refused(nodes: str, message: str) -> None:
+def test_models_that_are_refused(model: Any, message: str) -> None:
     with pytest.raises(ModelError, match=f"^{message}$"):
-        to_layers(_model(nodes, **_SMALL))
-
-
-@pytest.mark.parametrize("value", [3.4e38, np.inf, np.nan])
-def test_weights_beyond_bf16(value: float) -> None:
-    with pytest.raises(ModelError, match=r"^weights of dense must be in the range of bf16$"):
-        to_layers(_model("[dense] y = MatMul (x, w)", "float[1, 7]", w=np.full((7, 1), value, np.float32)))
-
-
-def test_files_that_are_none() -> None:
-    with pytest.raises(ModelError, match=r"^model must be an ONNX file, not these bytes: "):
-        to_layers(b"no model")
+        to_layers(model)

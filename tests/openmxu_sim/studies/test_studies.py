@@ -1,4 +1,4 @@
-"""Errors and rooflines: right where they can be told otherwise, and on their pages."""
+"""Errors, rooflines, and layers from files: right where they can be told otherwise, and on their pages."""
 
 import json
 import re
@@ -14,6 +14,7 @@ from openmxu.spec.passes import PASSES
 from openmxu.spec.tiling import cycles
 from openmxu_sim import golden
 from openmxu_sim.studies import accuracy
+from openmxu_sim.studies.layers import read_layers
 from openmxu_sim.studies.roofline import LAYERS, Layer, Machine, roofline, to_markdown
 from openmxu_sim.studies.roofline_plot import to_svg
 
@@ -47,7 +48,6 @@ def _near(matrix: Any) -> Any:
     ("operands", "make", "terms"), [("normal", np.positive, 1), ("positive: magnitudes", np.abs, 4)]
 )
 def test_errors_by_terms_are_those_of_the_golden_model(operands: str, make: Any, terms: int) -> None:
-    """Beside sums of Python's integers."""
     generator = np.random.default_rng(5)
     a, b = (_near(make(generator.normal(size=shape))) for shape in ((80, 512), (50, 512)))
     got = golden.matmul(a.astype(np.float32), b.T.astype(np.float32), rows=128, terms=terms).astype(np.float64)
@@ -117,7 +117,6 @@ def test_what_limits() -> None:
 
 
 def points(svg: str) -> np.ndarray:
-    """Where markers are."""
     return np.array(re.findall(r'<use [^>]*\bx="([\d.]+)" y="([\d.]+)"', svg), float)
 
 
@@ -127,7 +126,6 @@ def labels(svg: str) -> list[str]:
 
 
 def test_the_picture_is_of_today() -> None:
-    """One of another machine would be another one."""
     drawn, other = (to_svg(roofline(machine)).decode() for machine in (Machine(), Machine(bandwidth=100.0)))
     documented = (DOCS / "images/roofline.svg").read_text()
     remedy = "run openmxu roofline --plot docs/images/roofline.svg"
@@ -146,6 +144,11 @@ def test_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert json.loads(figures.read_text())["machine"]["rows"] == 8
     assert plot.read_text().count("<svg") == 1
     assert to_markdown(roofline(Machine(8, 8, 1, 50, 0.5))) in shown
+    layers = tmp_path / "gemm.csv"
+    layers.write_text("Layer,M,N,K\none,64,32,16\ntwo,5,6,7\n")
+    assert frame.main(f"roofline --layers {layers} --rows 8 --columns 8 --json {figures}".split()) == 0
+    assert "| two | 5 x 7 x 6 | 1 |" in capsys.readouterr().out
+    assert [each["layer"]["name"] for each in json.loads(figures.read_text())["shares"]] == ["one", "two"]
 
 
 @pytest.mark.parametrize(
@@ -163,3 +166,61 @@ def test_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 def test_mistakes(arguments: list[str], complaint: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert frame.main(arguments) == 2
     assert complaint in capsys.readouterr().err
+
+
+# Layers from files
+
+
+CONVOLUTIONS = """Layer name, IFMAP Height, IFMAP Width, Filter Height, Filter Width, Channels, Num Filter, Strides,
+Conv1, 230, 230, 7, 7, 3, 64, 2,
+
+Conv2, 58, 58, 3, 3, 64, 64, 1,
+FC, 1, 1, 1, 1, 2048, 1000, 1,
+"""
+
+
+def test_layers_of_convolutions(tmp_path: Path) -> None:
+    path = tmp_path / "resnet.csv"
+    path.write_text(CONVOLUTIONS)
+    layers = read_layers(path)
+    sizes = ("Conv1", 112 * 112, 147, 64), ("Conv2", 56 * 56, 576, 64), ("FC", 1, 2048, 1000)
+    assert layers == tuple(Layer("resnet", *size) for size in sizes)
+    own = {(each.m // 8, each.k, each.n) for each in LAYERS if each.network.startswith("ResNet-50")}
+    assert {(each.m, each.k, each.n) for each in layers} <= own
+
+
+def test_layers_of_products(tmp_path: Path) -> None:
+    path = tmp_path / "gemm.csv"
+    path.write_text("\ufeffLayer, M, N, K,\nscores, 128, 768, 64,\n")
+    assert read_layers(path) == (Layer("gemm", "scores", 128, 64, 768),)
+
+
+def test_layers_of_a_model(tmp_path: Path) -> None:
+    onnx = pytest.importorskip("onnx", reason="ONNX is not installed: make setup-models")
+    from ..onnx.graphs import model  # noqa: PLC0415  # needs ONNX
+
+    path = tmp_path / "it.onnx"
+    onnx.save(model("it (float[n, 4, 3] x, float[3, 2] w) => (y) { [dense] y = MatMul (x, w) }"), path)
+    assert read_layers(path) == (Layer("it", "dense, MatMul", 4, 3, 2),)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "layers must have the columns M, N, K, or ifmap height, .* has none"),
+        ("a,b\n1,2\n", "layers must have the columns .* has a, b"),
+        ("M,N,K\n1,2\n", "k must be an integer from 1 to .* in row 2 of .*, not ''"),
+        ("M,N,K\n1,2,3\n1,0,3\n", "n must be an integer from 1 to .* in row 3 of .*, not '0'"),
+        ("M,N,K\n1,-2,3\n", "n must be an integer .* not '-2'"),
+        ("M,N,K\n1,2,9999999999999999\n", "k must be an integer .* not '9999999999999999'"),
+        (CONVOLUTIONS.replace("58, 58", "2, 58"), "the filter must fit the image in row 3"),
+        ("\udcff", "layers must be a table .* or a model"),
+    ],
+)
+def test_layers_that_are_refused(text: str, said: str, tmp_path: Path) -> None:
+    path = tmp_path / "layers.csv"
+    path.write_bytes(text.encode(errors="surrogateescape"))
+    with pytest.raises(ValueError, match=said):
+        read_layers(path)
+    assert frame.main(["roofline", "--layers", str(path)]) == 2
+    assert frame.main(["roofline", "--layers", str(tmp_path / "absent.csv")]) == 2

@@ -46,6 +46,7 @@ def _check(function: Function, inputs: list[Any], count: int) -> None:
     assert sum(unit.work.values()) == count
 
 
+STEPS = {"stride": (1, 2), "padding": (2, 0), "dilation": (3, 1)}
 PRODUCTS: dict[str, tuple[Function, Shapes]] = {
     "mm": (torch.mm, ((5, 7), (7, 3))),
     "mv": (torch.mv, ((5, 7), (7,))),
@@ -67,6 +68,7 @@ PRODUCTS: dict[str, tuple[Function, Shapes]] = {
     "transposed": (lambda a, b: a.t() @ b.t(), ((7, 5), (3, 7))),
     "overlapping": (lambda a, b: a.expand(4, 7) @ b[::2].t(), ((1, 7), (6, 7))),
     "padding by name": (lambda x, w: F.conv2d(x, w, padding="same"), ((2, 3, 6, 7), (4, 3, 3, 5))),
+    "a step for each dimension": (partial(F.conv2d, **STEPS), ((2, 3, 9, 8), (4, 3, 3, 2))),
 }
 
 
@@ -88,7 +90,6 @@ GROUPS = {
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
 @pytest.mark.parametrize("name", GROUPS)
 def test_products_of_groups(name: str, dtype: Any) -> None:
-    """One for each group that has an element, forward and backward."""
     *shapes, ends = GROUPS[name]
     inputs = [each.detach().to(dtype).requires_grad_() for each in _integers(tuple(shapes))]
     offsets = None if ends is None else torch.tensor(ends, dtype=torch.int32)
@@ -136,22 +137,18 @@ FLOAT8 = {name: getattr(torch, name) for name in ("float8_e4m3fn", "float8_e5m2"
 
 
 @pytest.mark.parametrize("name", FLOAT8)
-def test_float8_enters_exactly(name: str) -> None:
-    """All 256 patterns, as ml_dtypes reads them, times one; results are rounded to the type, once."""
+def test_float8(name: str) -> None:
+    """All 256 patterns enter exactly, as ml_dtypes reads them, times one; results are rounded to the type, once."""
     every = np.arange(256, dtype=np.uint8)
     exact = every.view(getattr(ml_dtypes, name)).astype(np.float32)
     a = torch.from_numpy(every).view(FLOAT8[name])
-    with mxu.unit(operand="fp32", subnormals="ieee"):
-        found = a[:, None] @ torch.ones(1, 1).to(FLOAT8[name])
-        wide = mxu.matmul(a[:, None], torch.ones(1, 1).to(FLOAT8[name]), operand="fp32", subnormals="ieee")
-    for result in (found, wide):
+    one, options = torch.ones(1, 1).to(FLOAT8[name]), dict[str, Any](operand="fp32", subnormals="ieee")
+    with mxu.unit(**options):
+        results = a[:, None] @ one, mxu.matmul(a[:, None], one, **options)
+    for result in results:
         assert result.dtype == FLOAT8[name]
         np.testing.assert_array_equal(result[:, 0].float().numpy(), exact)
-
-
-@pytest.mark.parametrize("name", FLOAT8)
-def test_float8_as_pytorch_computes_it(name: str) -> None:
-    """Products, sums with a scaled summand, a convolution with a bias: of numbers that need no rounding."""
+    # Products, sums with a scaled summand, a convolution with a bias: as PyTorch computes them.
     shapes = ((3, 4), (4, 3), (3,), (1, 3, 5), (2, 3, 3), (2,))
     small = [torch.randint(-1, 2, shape).to(FLOAT8[name]) for shape in shapes]
 
@@ -181,17 +178,11 @@ def test_convolutions(
     """Those with `beyond` are transposed."""
     options = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
     transposed = beyond is not None
-    if transposed:
-        options["output_padding"] = beyond
+    options |= {"output_padding": beyond} if transposed else {}
     function = partial(getattr(F, f"conv{'_transpose' * transposed}{dimensions}d"), **options)
     sizes, taps = (9, 8, 7)[:dimensions], (2, 3, 2)[:dimensions]
     weight, channels = ((4, 2, *taps), 2 * groups) if transposed else ((8, 4 // groups, *taps), 8)
     _check(function, _integers(((3, 4, *sizes), weight, *[(channels,)] * bias)), count=3)
-
-
-def test_a_step_for_each_dimension() -> None:
-    convolve = partial(F.conv2d, stride=(1, 2), padding=(2, 0), dilation=(3, 1))
-    _check(convolve, _integers(((2, 3, 9, 8), (4, 3, 3, 2))), count=3)
 
 
 def _random(*shape: int, seed: int) -> Any:
@@ -231,8 +222,7 @@ def test_bits_of_convolutions(subnormals: str) -> None:
 
 
 def _by_golden(a: np.ndarray, b: np.ndarray, *, threads: int, **options: Any) -> np.ndarray:
-    pairs = zip(golden.from_bits(a), golden.from_bits(b), strict=True)
-    return np.array([golden.matmul(left, right, **options) for left, right in pairs])
+    return np.array([golden.matmul(*pair, **options) for pair in zip(*map(golden.from_bits, (a, b)), strict=True)])
 
 
 def _placed_by_golden(a: Any, b: Any, out: Any, groups: int, *, add: bool = False, **options: Any) -> None:
@@ -263,7 +253,6 @@ def _models() -> dict[str, tuple[Any, Shapes]]:
 
 @pytest.mark.parametrize("name", _models())
 def test_bits_of_models(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One product after the other by golden, forward and backward: all values and gradients are the same."""
     model, shapes = _models()[name]
     torch.manual_seed(3)
     inputs = [torch.randn(shape, requires_grad=True) for shape in shapes]
@@ -291,16 +280,7 @@ def test_types_of_results() -> None:
         assert torch.equal(added, (exact + bias.float()).to(dtype))
 
 
-def test_operands_stay_resizable() -> None:
-    """FSDP frees the memory of parameters by that."""
-    a, b = torch.ones(2, 2), torch.ones(2, 2)
-    with mxu.unit():
-        a @ b
-    assert a.untyped_storage().resizable()
-
-
 def test_channels_last() -> None:
-    """The same strides as PyTorch's, forward and backward."""
     layer = torch.nn.Conv2d(3, 4, 3).to(memory_format=torch.channels_last)
     x = torch.randn(2, 3, 6, 6).to(memory_format=torch.channels_last).requires_grad_()
     plain = layer(x)
@@ -320,6 +300,7 @@ def test_summands() -> None:
 
 
 def test_results_in_place() -> None:
+    """FSDP resizes operands afterwards: it frees the memory of parameters by that."""
     a, b, s = (torch.randn(4, 4) for _ in range(3))
     with mxu.unit() as unit:
         expected, out = a @ b, torch.empty(0)
@@ -328,12 +309,13 @@ def test_results_in_place() -> None:
         assert torch.equal(s.clone().addmm_(a, b), s + expected)
         assert torch.equal(s.clone().addmm_(a, b, beta=0), expected)
     assert {work.operator for work in unit.work} == {"mm", "addmm"}
+    assert a.untyped_storage().resizable()
 
 
-@pytest.mark.parametrize("shapes", [((0, 3), (3, 2)), ((2, 0), (0, 3)), ((2, 3), (3, 0))])
-def test_nothing_to_multiply(shapes: Shapes) -> None:
+@pytest.mark.parametrize(("m", "k", "n"), [(0, 3, 2), (2, 0, 3), (2, 3, 0)])
+def test_nothing_to_multiply(m: int, k: int, n: int) -> None:
     with mxu.unit() as unit:
-        assert torch.equal(torch.ones(shapes[0]) @ torch.ones(shapes[1]), torch.zeros(shapes[0][0], shapes[1][1]))
+        assert torch.equal(torch.ones(m, k) @ torch.ones(k, n), torch.zeros(m, n))
         assert F.conv2d(torch.ones(0, 3, 5, 5), torch.ones(2, 3, 3, 3)).shape == (0, 2, 3, 3)
     assert not unit.work
 
@@ -405,9 +387,6 @@ def test_vmap(dimensions: tuple[int | None, int | None]) -> None:
     found = torch.vmap(mxu.matmul, in_dims=dimensions)(a, b)
     left, right = ([each] * 3 if at is None else each.unbind(at) for each, at in zip((a, b), dimensions, strict=True))
     equal(found.unbind(), tuple(map(mxu.matmul, left, right)))
-
-
-def test_vmap_of_nothing() -> None:
     assert torch.vmap(lambda a: mxu.matmul(a, torch.ones(4, 5)))(torch.ones(3, 0, 4)).shape == (3, 0, 5)
 
 

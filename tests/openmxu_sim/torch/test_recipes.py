@@ -1,6 +1,8 @@
 """Formats by layer and role, delayed scales, random rounding, and errors: what a unit's products are made of."""
 
 import pickle
+from contextlib import nullcontext
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,7 +17,9 @@ import openmxu_sim.torch as mxu  # noqa: E402
 from openmxu_sim import golden  # noqa: E402
 
 from ...bits import same_bits  # noqa: E402
+from .tensors import equal, same  # noqa: E402
 
+F = torch.nn.functional
 FORMATS = {"operand": "fp8_e4m3", "weight": "e5f9", "gradient": "fp8_e5m2"}
 
 
@@ -28,27 +32,26 @@ def _golden(a: Any, b: Any, operand: str, weight: str, **options: Any) -> npt.ND
     return golden.matmul(*arrays, rows=128, operand=operand, weight=weight, **options)
 
 
-@pytest.mark.parametrize("form", ["linear", "mm", "matmul", "bmm", "einsum", "transposed"])
+FORMS: dict[str, Any] = {
+    "linear": lambda x, w: F.linear(x, w.T),
+    "mm": torch.mm,
+    "matmul": lambda x, w: (x.reshape(2, 3, 9) @ w).reshape(6, 7),
+    "bmm": lambda x, w: x[None].bmm(w[None])[0],
+    "einsum": partial(torch.einsum, "mk,kn->mn"),
+    "transposed": lambda x, w: x.T.contiguous().T.mm(w),
+    "in no context": partial(mxu.matmul, **FORMATS),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
 def test_roles(form: str) -> None:
     """Activations, weights and gradients have formats of their own, in whichever way PyTorch multiplies them."""
     x, w, g = _random(6, 9, seed=1), _random(9, 7, seed=2), _random(6, 7, seed=3, grad=False)
-    with mxu.unit(**FORMATS):
-        if form == "linear":
-            y = torch.nn.functional.linear(x, w.T)
-        elif form == "mm":
-            y = x.mm(w)
-        elif form == "matmul":
-            y = (x.reshape(2, 3, 9) @ w).reshape(6, 7)
-        elif form == "bmm":
-            y = x[None].bmm(w[None])[0]
-        elif form == "einsum":
-            y = torch.einsum("mk,kn->mn", x, w)
-        else:
-            y = x.T.contiguous().T.mm(w)
+    with nullcontext() if form == "in no context" else mxu.unit(**FORMATS):
+        y = FORMS[form](x, w)
         y.backward(g)
-    same_bits(y.detach().numpy(), _golden(x, w, "fp8_e4m3", "e5f9"))
-    same_bits(x.grad.numpy(), _golden(g, w.T, "fp8_e5m2", "e5f9"))
-    same_bits(w.grad.numpy(), _golden(x.T, g, "fp8_e4m3", "fp8_e5m2"))
+    right = [_golden(x, w, "fp8_e4m3", "e5f9"), _golden(g, w.T, "fp8_e5m2", "e5f9")]
+    same([y, x.grad, w.grad], [*right, _golden(x.T, g, "fp8_e4m3", "fp8_e5m2")])
 
 
 @pytest.mark.parametrize("transposed", [False, True])
@@ -56,24 +59,12 @@ def test_roles_in_convolutions(transposed: bool) -> None:
     """Of 1x1, which are products of channels."""
     x, w, g = _random(2, 9, 3, 4, seed=1), _random(7, 9, 1, 1, seed=2), _random(2, 7, 3, 4, seed=3, grad=False)
     with mxu.unit(**FORMATS):
-        if transposed:
-            y = torch.nn.functional.conv_transpose2d(x, w.transpose(0, 1))
-        else:
-            y = torch.nn.functional.conv2d(x, w)
+        y = F.conv_transpose2d(x, w.transpose(0, 1)) if transposed else F.conv2d(x, w)
         y.backward(g)
-    rows, gradients = (tensor.movedim(1, -1).reshape(24, -1) for tensor in (x, g))
+    rows, gradients, *found = (tensor.movedim(1, -1).reshape(24, -1) for tensor in (x, g, y, x.grad))
     weights = w[:, :, 0, 0]
-    same_bits(y.detach().movedim(1, -1).reshape(24, 7).numpy(), _golden(rows, weights.T, "fp8_e4m3", "e5f9"))
-    same_bits(x.grad.movedim(1, -1).reshape(24, 9).numpy(), _golden(gradients, weights, "fp8_e5m2", "e5f9"))
-    same_bits(w.grad[:, :, 0, 0].numpy(), _golden(gradients.T, rows, "fp8_e5m2", "fp8_e4m3"))
-
-
-def test_roles_of_an_operator() -> None:
-    """``openmxu_sim.torch.matmul`` keeps them for its derivatives, with and without a context."""
-    x, w, g = _random(6, 9, seed=1), _random(9, 7, seed=2), _random(6, 7, seed=3, grad=False)
-    mxu.matmul(x, w, **FORMATS).backward(g)
-    same_bits(x.grad.numpy(), _golden(g, w.T, "fp8_e5m2", "e5f9"))
-    same_bits(w.grad.numpy(), _golden(x.T, g, "fp8_e4m3", "fp8_e5m2"))
+    right = [_golden(rows, weights.T, "fp8_e4m3", "e5f9"), _golden(gradients, weights, "fp8_e5m2", "e5f9")]
+    same([*found, w.grad[:, :, 0, 0]], [*right, _golden(gradients.T, rows, "fp8_e5m2", "fp8_e4m3")])
 
 
 class Block(torch.nn.Module):
@@ -100,7 +91,6 @@ class Net(torch.nn.Module):
 
 @pytest.mark.parametrize("again", [False, True])
 def test_layers(again: bool) -> None:
-    """By names, with all that is within, forward, backward, and computed again for a checkpoint."""
     net = Net(again)
     layers = {"head": "bf16", "blocks.1": {"operand": "fp16", "gradient": "tf32"}, "blocks.*.up": "fp8_e5m2"}
     with mxu.unit(operand="fp8_e4m3", gradient="e5f3", layers=layers, errors=True) as unit:
@@ -195,13 +185,12 @@ def test_random_rounding_is_reproducible() -> None:
             return [x @ w, x @ w]
 
     first, again, other = twice(1), twice(1), twice(2)
-    assert all(torch.equal(one, two) for one, two in zip(first, again, strict=True))
+    equal(first, again)
     assert not torch.equal(first[0], first[1])
     assert not torch.equal(first[0], other[0])
 
 
 def test_errors_are_those_of_products() -> None:
-    """Against binary64, by numpy; two steps apart."""
     a, b = _random(16, 32, seed=6, grad=False), _random(32, 8, seed=7, grad=False)
     with mxu.unit(operand="fp8_e4m3", errors=True) as unit:
         result = a @ b
@@ -221,17 +210,15 @@ def test_errors_are_those_of_products() -> None:
     assert (unit.errors()[0]["overflowed"], unit.errors()[0]["lost"], unit.errors()[0]["operands"]) == (1, 2, 2)
 
 
-def test_a_copy_of_a_unit() -> None:
+def test_what_a_unit_is_called_and_its_copies() -> None:
+    unit = mxu.unit(operand="fp8_e4m3", rows=4, allow=["aten::b", "aten::a"], threads=2)
+    expected = "unit(rows=4, operand='fp8_e4m3', allow=('aten::a', 'aten::b'), threads=2)"
+    assert repr(unit) == repr(mxu.unit(**eval(expected.replace("unit", "dict")))) == expected
     unit = mxu.unit(operand="e4m3/row", gradient=torch.float8_e5m2, layers={"head": "bf16"}, rows=4, history=3)
     copy = pickle.loads(pickle.dumps(unit))
     assert repr(copy) == repr(unit)
     assert "operand='fp8_e4m3/row'" in repr(copy)
     assert copy.numerics == unit.numerics
-
-
-def _gradients(net: Any, x: Any, run: Any, **options: Any) -> list[Any]:
-    with mxu.unit(threads=1, **options):
-        return list(torch.autograd.grad(run(net, x).square().sum(), [x, *net.parameters()]))
 
 
 @pytest.mark.parametrize("way", ["reentrant", "checkpoint", "hooks", "cpu"])
@@ -243,35 +230,29 @@ def _gradients(net: Any, x: Any, run: Any, **options: Any) -> list[Any]:
 def test_saved_tensors_elsewhere(way: str, options: dict[str, Any]) -> None:
     """Tensors that are computed again, or copied, keep roles and layers: gradients are those without."""
     net, x = Net(), _random(5, 8, seed=9)
+    inputs = [x, *net.parameters()]
+    saved = {
+        "hooks": torch.autograd.graph.saved_tensors_hooks(torch.clone, torch.clone),
+        "cpu": torch.autograd.graph.save_on_cpu(),
+    }
 
-    def plainly(net: Any, x: Any) -> Any:
-        return net(x)
-
-    def otherwise(net: Any, x: Any) -> Any:
-        if way in ("reentrant", "checkpoint"):
+    def otherwise(x: Any) -> Any:
+        if way not in saved:
             return checkpoint(net, x, use_reentrant=way == "reentrant")
-        if way == "cpu":
-            with torch.autograd.graph.save_on_cpu():
-                return net(x)
-        with torch.autograd.graph.saved_tensors_hooks(lambda tensor: tensor.clone(), lambda tensor: tensor.clone()):
+        with saved[way]:
             return net(x)
 
-    if way == "reentrant":  # torch.autograd.grad does not go through it
+    def gradients(run: Any) -> Any:
+        with mxu.unit(threads=1, **options):
+            loss = run(x).square().sum()
+            if way != "reentrant":  # torch.autograd.grad does not go through it
+                return torch.autograd.grad(loss, inputs)
+            loss.backward()
+        found, x.grad = [each.grad for each in inputs], None
+        net.zero_grad()
+        return found
 
-        def gradients(run: Any) -> list[Any]:
-            net.zero_grad()
-            x.grad = None
-            with mxu.unit(threads=1, **options):
-                run(net, x).square().sum().backward()
-            return [x.grad, *(parameter.grad for parameter in net.parameters())]
-
-    else:
-
-        def gradients(run: Any) -> list[Any]:
-            return _gradients(net, x, run, **options)
-
-    for one, other in zip(gradients(plainly), gradients(otherwise), strict=True):
-        assert torch.equal(one, other)
+    equal(gradients(net), gradients(otherwise))
 
 
 @pytest.mark.parametrize(
@@ -280,15 +261,11 @@ def test_saved_tensors_elsewhere(way: str, options: dict[str, Any]) -> None:
 def test_roles_that_cannot_be_known(options: dict[str, Any]) -> None:
     """Under torch.func: an error, in place of other formats without a word."""
     net, x = Net(), _random(5, 8, grad=False)
-    parameters = dict(net.named_parameters())
-
-    def loss(values: Any) -> Any:
-        return torch.func.functional_call(net, values, (x,)).sum()
-
+    differentiate = torch.func.grad(lambda values: torch.func.functional_call(net, values, (x,)).sum())
     with mxu.unit(**options), pytest.raises(mxu.EscapeError, match=r"torch\.func"):
-        torch.func.grad(loss)(parameters)
+        differentiate(dict(net.named_parameters()))
     with mxu.unit(operand="fp16"):
-        assert torch.func.grad(loss)(parameters)
+        assert differentiate(dict(net.named_parameters()))
 
 
 def test_operands_of_one_memory() -> None:
@@ -298,8 +275,7 @@ def test_operands_of_one_memory() -> None:
     g = _random(6, 6, seed=5, grad=False)
     with mxu.unit(**FORMATS):
         (query @ key.T).backward(g)
-    same_bits(qkv.grad[0].numpy(), _golden(g, key, "fp8_e5m2", "e5f9"))
-    same_bits(qkv.grad[1].numpy(), np.ascontiguousarray(_golden(query.T, g, "fp8_e4m3", "fp8_e5m2").T))
+    same(qkv.grad, [_golden(g, key, "fp8_e5m2", "e5f9"), _golden(query.T, g, "fp8_e4m3", "fp8_e5m2").T])
 
 
 def test_delayed_scales_of_each_operand() -> None:
@@ -309,20 +285,15 @@ def test_delayed_scales_of_each_operand() -> None:
     results = []
     for history in (None, 3):
         with mxu.unit(operand="fp8_e4m3/tensor", history=history):
-            layer.zero_grad()
-            x.grad = None
-            layer(x).sum().backward()
-        results.append((x.grad, layer.weight.grad.clone()))
-    for one, other in zip(*results, strict=True):
-        assert torch.equal(one, other), "a first tensor is scaled by its own"
+            results.append(torch.autograd.grad(layer(x).sum(), [x, layer.weight]))
+    equal(*results, msg="a first tensor is scaled by its own")
     values = [_random(1, 1, 4, 4, seed=seed, grad=False) for seed in range(3)]
     values[2] *= 1000
-    attend = torch.nn.functional.scaled_dot_product_attention
+    module = torch.nn.Module()
+    module.forward = F.scaled_dot_product_attention
     with mxu.unit(operand="fp8_e4m3/tensor"):
-        expected = attend(*values)
+        expected = F.scaled_dot_product_attention(*values)
     with mxu.unit(operand="fp8_e4m3/tensor", history=3):
-        module = torch.nn.Module()
-        module.forward = attend
         assert torch.equal(module(*values), expected)
 
 
@@ -330,26 +301,24 @@ def test_weights_gradients_are_those_of_a_convolution() -> None:
     """With a format of weights and none of gradients, these have the format of activations everywhere."""
     x, w = _random(6, 9, seed=1), _random(7, 9, seed=2)
     with mxu.unit(operand="fp8_e4m3", weight="fp32"):
-        torch.nn.functional.linear(x, w).square().sum().backward()
+        F.linear(x, w).square().sum().backward()
         of_linear, w.grad = w.grad, None
-        torch.nn.functional.conv1d(x.T[None], w[:, :, None]).square().sum().backward()
+        F.conv1d(x.T[None], w[:, :, None]).square().sum().backward()
     same_bits(w.grad.numpy(), of_linear.numpy())
 
 
 def test_names_do_not_depend_on_what_ran_before() -> None:
-    """Parts that were used alone, replaced, or put into another network."""
     net, x = Net(), _random(2, 8, grad=False)
 
     def layers(run: Any) -> list[str]:
         with mxu.unit(trace=True) as unit:
-            run()
+            run(x)
         return [work.layer for work in unit.work]
 
-    assert layers(lambda: net.blocks[0](x)) == ["Block.up", "Block.down"]
+    assert layers(net.blocks[0]) == ["Block.up", "Block.down"]
     names = [f"Net.blocks.{block}.{part}" for block in range(2) for part in ("up", "down")]
-    assert layers(lambda: net(x)) == [*names, "Net.head"]
+    assert layers(net) == [*names, "Net.head"]
     net.head = torch.nn.Linear(8, 3)
-    assert layers(lambda: net(x))[-1] == "Net.head"
-    other = torch.nn.Sequential(net)
-    assert layers(lambda: other(x))[-1] == "Sequential.0.head"
-    assert layers(lambda: net(x))[-1] == "Net.head"
+    assert layers(net)[-1] == "Net.head"
+    assert layers(torch.nn.Sequential(net))[-1] == "Sequential.0.head"
+    assert layers(net)[-1] == "Net.head"

@@ -96,13 +96,12 @@ def test_every_check_has_a_name_of_its_own(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_markdown() -> None:
-    text = to_markdown(
-        _evidence(
-            Row("one way", "a claim", "an oracle", "holds", "4 | 5 pairs", "", 121.25),
-            Row("another way", "a second claim", "an oracle", "open", "", "gave up\nat once", 0.5),
-            Row("one way", "a third claim", "an oracle", "failed", "", "0001: got 2, expected 3", 0.0),
-        )
-    )
+    rows = [
+        Row("one way", "a claim", "an oracle", "holds", "4 | 5 pairs", "", 121.25),
+        Row("another way", "a second claim", "an oracle", "open", "", "gave up\nat once", 0.5),
+        Row("one way", "a third claim", "an oracle", "failed", "", "0001: got 2, expected 3", 0.0),
+    ]
+    text = to_markdown(_evidence(*rows))
     assert text.startswith(
         "`openmxu verify`, 2026-01-31, a machine, 2 cores: 3 checks in 2 minutes together, "
         "1 hold, 1 failed, 1 open.\n\n- Python 3.11.7\n\n## One way\n"
@@ -145,7 +144,6 @@ def test_parts(instead: Instead) -> None:
 
 @needs_compiler
 def test_command(tmp_path: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    """A check that is run in a process of its own, shown and recorded."""
     path = tmp_path / "evidence.json"
     assert frame.main(["verify", "--only", "registers_begin", "--json", str(path)]) == 0
     assert re.search(r"registers_begin(.|\n)*1 checks in", capsys.readouterr().out)
@@ -156,7 +154,6 @@ def test_command(tmp_path: Any, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_failures(instead: Instead) -> None:
-    """What goes wrong in a check is a row."""
     instead({"name": Mock(side_effect=RuntimeError("the tool fell over"))})
     [row] = evidence.verify(jobs=1).rows
     assert (row.status, row.detail) == (FAILED, "RuntimeError: the tool fell over")
@@ -209,10 +206,7 @@ def test_resumed(instead: Instead, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_everything_that_is_missing_is_named(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def version(package: str) -> str:
-        raise PackageNotFoundError(package)
-
-    monkeypatch.setattr(evidence.importlib.metadata, "version", version)
+    monkeypatch.setattr(evidence.importlib.metadata, "version", Mock(side_effect=PackageNotFoundError))
     monkeypatch.setenv("CC", "no-such-compiler")
     monkeypatch.setattr(evidence.yosys, "prepare", lambda progress: "Yosys")
     assert frame.main(["verify", "--thorough"]) == 2
@@ -224,13 +218,13 @@ def test_everything_that_is_missing_is_named(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("options", "message"),
     [
-        (["--only", "proof", "--only", "wombat"], "no check has 'wombat' in its group or name"),
-        (["--jobs", "0"], "jobs must be an integer from 1 to 1024, not 0"),
-        (["--json", "/no/such/folder/file"], "output /no/such/folder/file cannot be written: No such file"),
+        ("--only proof --only wombat", "no check has 'wombat' in its group or name"),
+        ("--jobs 0", "jobs must be an integer from 1 to 1024, not 0"),
+        ("--json /no/such/folder/file", "output /no/such/folder/file cannot be written: No such file"),
     ],
 )
-def test_messages(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert frame.main(["verify", *arguments]) == 2
+def test_messages(options: str, message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert frame.main(["verify", *options.split()]) == 2
     assert message in capsys.readouterr().err

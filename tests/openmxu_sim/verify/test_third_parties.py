@@ -1,4 +1,4 @@
-"""Samples against SoftFloat, MPFR and XLA; and wrong arithmetic, which each of them must see.
+"""Samples against SoftFloat, MPFR and XLA; and broken arithmetic, which each of them must see, and exhaustion too.
 
 JAX is no part of the test environment: it takes 600 MB. Its place is taken by numpy, which shows that the
 comparison works; the comparison with JAX itself is part of the thorough ``openmxu verify``.
@@ -7,16 +7,23 @@ comparison works; the comparison with JAX itself is part of the thorough ``openm
 import contextlib
 import sys
 from collections.abc import Callable
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
+from openmxu.arith import Splitter
+from openmxu.arith.datapath import product
 from openmxu.arith.datapath import round as rounding
+from openmxu.spec.forms import AREA, FPGA, SPEED
+from openmxu.yosys.mutation import mutants
 from openmxu_sim import golden
-from openmxu_sim.verify.exhaustion import Tally
+from openmxu_sim.verify.exhaustion import Tally, additions, biased_products, dot_products, parts, sweep
 from openmxu_sim.verify.third_parties import OPERATIONS, ORACLES, SUBJECTS, OracleNotFoundError, products_by_jax, sample
+
+from ...conftest import slow
 
 BOTH = pytest.mark.parametrize("oracle", ORACLES)
 
@@ -74,8 +81,7 @@ def test_the_other_mode_is_seen(name: str, oracle: str, monkeypatch: pytest.Monk
 
 
 def test_gates_that_truncate_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    right = rounding._nearest_even
-    monkeypatch.setattr(rounding, "_nearest_even", lambda fmt, bits: (right(fmt, bits)[0], 0 & bits[0]))
+    _truncate(monkeypatch)
     monkeypatch.setitem(SUBJECTS, "gates", SUBJECTS["gates"].__wrapped__)  # these gates are not to be kept
     for oracle in ORACLES:
         assert sample("gates", "fp32 -> bf16", "flush", oracle, 10_000).wrong > 100
@@ -94,16 +100,13 @@ def _stand_in() -> Any:
 
 
 def test_products(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And another order of summation is seen."""
     monkeypatch.setitem(sys.modules, "jax", _stand_in())
     seen: list[tuple[int, int]] = []
     tally = products_by_jax(20_000, progress=lambda *both: seen.append(both))
     assert not tally.wrong, tally.first
     assert tally.count >= 20_000
     assert seen[-1] == (20_000, 20_000)
-
-
-def test_another_order_of_summation_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "jax", _stand_in())
     tally = products_by_jax(20_000, matmul=lambda a, b, **options: golden.matmul(a[:, ::-1], b[::-1], **options))
     assert tally.wrong > 1000
     assert "expected" in tally.first
@@ -121,9 +124,9 @@ def test_missing_package(
     package: str, extra: str, compare: Callable[[], Tally], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, package, None)  # as if it were not installed
-    with pytest.raises(OracleNotFoundError) as caught:
+    text = rf"^{package} is not installed: pip install 'openmxu\[{extra}\]'$"
+    with pytest.raises(OracleNotFoundError, match=text):
         compare()
-    assert str(caught.value) == f"{package} is not installed: pip install 'openmxu[{extra}]'"
 
 
 @pytest.mark.parametrize(
@@ -136,3 +139,53 @@ def test_missing_package(
 def test_messages(given: tuple[str, str, str], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         sample(*given, "mpfr", 1)
+
+
+# Exhaustion; that it finds nothing in what is right is checked in test_checks.py
+
+
+def _truncate(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = rounding._nearest_even
+    monkeypatch.setattr(rounding, "_nearest_even", lambda fmt, bits: (right(fmt, bits)[0], 0 & bits[0]))
+
+
+def _keep_subnormals(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Operands are unpacked as in the other mode."""
+    right = product.unpack
+    monkeypatch.setattr(product, "unpack", lambda m, bits, fmt, _, *, name: right(m, bits, fmt, "ieee", name=name))
+
+
+@pytest.mark.parametrize(
+    ("break_", "look", "first"),
+    [
+        (_truncate, partial(sweep, "fp32 -> bf16", "flush"), "00808001: got 80, expected 81"),
+        (_truncate, partial(sweep, "fp16 + fp16", "flush"), ""),
+        (_truncate, partial(sweep, "rest part of fp32", "flush"), "04808081: got 80, expected 81"),
+        (_keep_subnormals, partial(sweep, "bf16 x bf16 -> fp32", "flush"), ""),
+        (_truncate, partial(additions, "flush", 0, 10**5), ""),
+    ],
+)
+def test_broken_arithmetic_is_seen(
+    break_: Callable[[pytest.MonkeyPatch], None], look: Callable[[], Tally], first: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    break_(monkeypatch)
+    tally = look()
+    assert tally.wrong
+    assert first in tally.first
+
+
+@pytest.mark.parametrize("form", [AREA, slow(SPEED), slow(FPGA)])
+def test_broken_sums_of_products_are_seen(form: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ties of totals that are inverted."""
+    right = rounding._nearest_even
+    monkeypatch.setattr(rounding, "_one_more_to_nearest_even", lambda fmt, bits: right(fmt, bits)[1])
+    tally = dot_products("bf16", "fp32", partial(biased_products, 1), form=form)
+    assert tally.wrong
+    assert "got" in tally.first
+
+
+def test_broken_parts_are_seen() -> None:
+    drawn = mutants(Splitter(subnormals="flush"), 12, 0, flat=True)
+    # What all parts pass through: it shows in the first of them.
+    number = next(each for each in range(1, 13) if "converter.i[" in drawn.describe(each))
+    assert parts("flush", change=lambda _: drawn.one(number)).wrong

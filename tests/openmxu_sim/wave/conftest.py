@@ -6,24 +6,17 @@ from typing import Any
 
 import pytest
 
-from openmxu.cli.frame import main
 from openmxu_sim.wave import has_zig
+
+from ..conftest import Command
 
 needs_zig = pytest.mark.skipif(not has_zig(), reason="the package ziglang is not installed: make docs installs it")
 
-Command = Callable[..., tuple[int, str, str]]
-
 
 @pytest.fixture
-def wave(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
+def wave(command: Command) -> Command:
     """Runs the command; exit code, standard output and standard error."""
-    monkeypatch.chdir(tmp_path)
-
-    def run(options: str = "") -> tuple[int, str, str]:
-        code = main(["wave", *options.split()])
-        return (code, *capsys.readouterr())
-
-    return run
+    return lambda options="": command(f"wave {options}")
 
 
 @pytest.fixture

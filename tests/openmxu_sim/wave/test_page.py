@@ -26,7 +26,8 @@ from openmxu_sim.wave.page.layout import frame_layout
 from openmxu_sim.wave.page.machine import fetch_text
 
 from ...conftest import needs_compiler, slow
-from .conftest import Command, needs_zig
+from ..conftest import Command
+from .conftest import needs_zig
 
 pytestmark = needs_compiler
 
@@ -57,9 +58,8 @@ def test_every_cycle_is_that_of_the_engine(rows: int, columns: int, stages: int,
     for number, precision in enumerate(PASSES):
         m, k, n = generator.integers(1, MOST_SIDE + 1, 3).tolist()
         seed = number if number % 2 else None
-        given = Given(
-            patterns(generator, m, k), patterns(generator, k, n), rows, columns, stages, precision, seed, terms
-        )
+        matrices = patterns(generator, m, k), patterns(generator, k, n)
+        given = Given(*matrices, rows, columns, stages, precision, seed, terms)
         seen = record_run(given)
         stalls = None if seed is None else Stalls(seed)
         asked = stimulus(config, given.a, given.b, precision)
@@ -112,16 +112,17 @@ def test_tiles_are_those_of_the_tiling() -> None:
 
 
 @pytest.mark.parametrize(
-    ("rows", "columns", "sizes", "stalls", "terms"),
-    [(8, 8, (12, 16, 16), None, 1), (8, 8, (12, 16, 16), 3, 4), slow(2, 3, (9, 5, 16), 5, 1)],
+    ("config", "sizes", "stalls"),
+    [
+        (MxuConfig(rows=8, columns=8), (12, 16, 16), None),
+        (MxuConfig(rows=8, columns=8, terms=4), (12, 16, 16), 3),
+        slow(MxuConfig(rows=2, columns=3), (9, 5, 16), 5),
+    ],
 )
-def test_as_many_cycles_as_the_picture(
-    rows: int, columns: int, sizes: tuple[int, int, int], stalls: int | None, terms: int
-) -> None:
-    """A page and a picture of the same product show the same unit."""
-    page = record_run(random_run(rows, columns, 1, sizes, stalls=stalls, terms=terms))
-    picture = product(MxuConfig(rows=rows, columns=columns, terms=terms), *sizes)
-    assert page.cycles == observe(picture, stalls=None if stalls is None else Stalls(stalls)).cycles
+def test_as_many_cycles_as_the_picture(config: MxuConfig, sizes: tuple[int, int, int], stalls: int | None) -> None:
+    page = record_run(random_run(config.rows, config.columns, 1, sizes, stalls=stalls, terms=config.terms))
+    picture = observe(product(config, *sizes), stalls=None if stalls is None else Stalls(stalls))
+    assert page.cycles == picture.cycles
 
 
 @pytest.mark.parametrize(("sizes", "terms"), [(((1, 2), (7, 5)), 1), (((4, 2), (8, 5)), 4)])
@@ -190,14 +191,12 @@ def test_live_page() -> None:
 
 
 def test_command_without_a_compiler_for_the_web(wave: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The page then shows a recorded run, and the command says what would make it live."""
     monkeypatch.setattr(wasm, "find_spec", lambda name: None)
-    code, out, err = wave("--rows 4 --columns 2 --terms 2 --m 2 --k 4 --n 5 -o run.html")
-    assert (code, out) == (0, "")
-    assert err == (
+    said = (
         f"wrote run.html: a recorded run, 2x4x5 on 4x2, {cycles(page_config(4, 2, 1, 2), 2, 4, 5)} cycles\n"
         "for a unit that runs in the page, install the package ziglang: pip install 'openmxu[zig]'\n"
     )
+    assert wave("--rows 4 --columns 2 --terms 2 --m 2 --k 4 --n 5 -o run.html") == (0, "", said)
     page = Path("run.html").read_text()
     assert "modules" not in data_of(page)
     assert 'content="openmxu wave --rows 4 --columns 2 --stages 1 --terms 2 --m 2 --k 4 --n 5"' in page
@@ -207,7 +206,6 @@ def test_command_without_a_compiler_for_the_web(wave: Command, monkeypatch: pyte
 def test_command_without_any_compiler(
     output: str, wave: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Pictures and pages need one; the command says which to install."""
     for name in ("XDG_CACHE_HOME", "PATH"):
         monkeypatch.setenv(name, str(tmp_path / "empty"))
     monkeypatch.delenv("CC", raising=False)
@@ -230,7 +228,6 @@ def test_command_for_a_product_too_large_to_be_live(wave: Command) -> None:
 
 
 def test_notebooks_show_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A product, a trace, an activity and a record, each as HTML of its own."""
     monkeypatch.setattr(wasm, "find_spec", lambda name: None)
     given = random_run(4, 3, 1, (9, 9, 2))
     shown = record_run(given)._repr_html_()

@@ -35,7 +35,6 @@ READY = "body[data-state=ready]"
 
 @pytest.fixture(scope="module")
 def text() -> str:
-    """A page that begins with a 4x4 unit, with all stages and terms."""
     return live_page(BEGINNING, terms=TERMS)
 
 
@@ -54,7 +53,6 @@ CORNERS = np.uint32(
 
 
 def matrix(generator: np.random.Generator, rows: int, columns: int) -> np.ndarray:
-    """Any bits, or corners, or numbers of about the same size."""
     shape = rows, columns
     kind = generator.integers(3)
     if kind == 0:
@@ -65,7 +63,6 @@ def matrix(generator: np.random.Generator, rows: int, columns: int) -> np.ndarra
 
 
 def results(page: Any) -> list[str]:
-    """What stands in the result's cells."""
     return page.locator("#c button").all_text_contents()
 
 
@@ -76,7 +73,6 @@ def choose(page: Any, **wanted: object) -> None:
 
 
 def enter(page: Any, selector: str, typed: str) -> None:
-    """Type what is a number into a field."""
     page.fill(selector, typed)
     page.press(selector, "Enter")
     page.wait_for_selector(READY)
@@ -89,7 +85,6 @@ def box_of(page: Any, selector: str) -> dict[str, float]:
 
 
 def all_of(count: int) -> str:
-    """What the page says of so many results, all of them right."""
     return f"{count} of {count}: bit-identical to the golden model"
 
 
@@ -123,7 +118,6 @@ def draw(generator: np.random.Generator, count: int) -> Iterator[SimpleNamespace
 
 
 def test_same_bits_and_cycles_as_the_engine(page: Any) -> None:
-    """Random runs through the controls: of any bits, in all stages and precisions, with stalls and without."""
     for name in ("a", "b"):
         page.click(f"[data-text={name}]")
     choose(page, view="hex")
@@ -204,7 +198,6 @@ def expected_results() -> Iterator[list[str]]:
 
 @pytest.mark.parametrize("terms", TERMS[:3])
 def test_every_cycle_shows_what_the_unit_holds(terms: int, page: Any) -> None:
-    """Registers of all processing elements, their tiles, and valid and ready of all streams, by the engine's trace."""
     choose(page, terms=terms)
     asked, trace = traced(terms)
     seen = observe(asked)
@@ -302,7 +295,6 @@ def test_a_result_lights_what_went_into_it(terms: int, page: Any) -> None:
 
 @pytest.mark.parametrize("terms", TERMS[:3])
 def test_a_cell_opens(terms: int, page: Any) -> None:
-    """With all stages: what the model says of its sum, its registers hold."""
     for stages in (1, 3, 7):
         choose(page, stages=stages, terms=terms)
         for cell in (0, 6 // terms, 16 // terms - 1):
@@ -319,15 +311,6 @@ def test_a_cell_opens(terms: int, page: Any) -> None:
                 assert (drawn.count("×"), drawn.count("+")) == (terms, 1)
             page.locator("#cells button").nth(cell).click()
             expect(page.locator("#inspector h3")).to_have_count(0)
-
-
-def test_rows_must_be_whole_elements(page: Any) -> None:
-    page.select_option("#terms", "4")
-    page.select_option("#rows", "6")
-    expect(page.locator("#mistake")).to_have_text("Rows must be a multiple of terms=4, not 6")
-    choose(page, rows=8)
-    expect(page.locator("#mistake")).to_be_hidden()
-    assert re.search("takes 4 activations .* rounds once", page.inner_text("#element"))
 
 
 def test_presets_and_fields(page: Any) -> None:
@@ -409,17 +392,16 @@ def test_phone(scheme: str, show: Callable[..., Any], text: str) -> None:
     assert background == {"light": "rgb(255, 255, 255)", "dark": "rgb(22, 24, 28)"}[scheme]
 
 
-def test_everything_has_a_name(page: Any) -> None:
-    """What can be used says what it is."""
+def test_keyboard(page: Any) -> None:
+    """A few Tabs lead to Play, a grid is one stop, and arrow keys move within it, in fields as in a spreadsheet.
+
+    Everything that can be used has a name.
+    """
     nameless = page.evaluate(
         "[...document.querySelectorAll('button, select, input, textarea')].filter(each => !(each.ariaLabel || "
         "each.textContent.trim() && each.matches('button') || each.labels?.length)).map(each => each.outerHTML)"
     )
     assert nameless == []
-
-
-def test_keyboard(page: Any) -> None:
-    """A few Tabs lead to Play, a grid is one stop, and arrow keys move within it, in fields as in a spreadsheet."""
 
     def focused(*keys: str) -> str:
         for key in keys:
@@ -445,7 +427,7 @@ def test_keyboard(page: Any) -> None:
 
 
 def test_says_what_becomes_of_a_number(page: Any) -> None:
-    """Where it is not taken as it was typed; and what was told goes with the next change."""
+    """Where it is not taken as it was typed; and what was told goes with the next change. Rows are whole elements."""
     for typed, taken in (("1e50", "∞"), ("-1e-39", "−0"), ("2.5", ""), ("0x7F800000", "")):
         enter(page, "#a input >> nth=0", typed)
         words = f"{typed} is no normal number of fp32: the unit takes it as {taken}" if taken else ""
@@ -458,6 +440,12 @@ def test_says_what_becomes_of_a_number(page: Any) -> None:
     page.click("[data-text=b]")
     page.fill("#b-text", "\n".join(["1 1e99"] * 8))
     expect(page.locator("#mistake")).to_contain_text("1e99 is no normal number of fp32")
+    page.select_option("#terms", "4")
+    page.select_option("#rows", "6")
+    expect(page.locator("#mistake")).to_have_text("Rows must be a multiple of terms=4, not 6")
+    choose(page, rows=8)
+    expect(page.locator("#mistake")).to_be_hidden()
+    assert re.search("takes 4 activations .* rounds once", page.inner_text("#element"))
 
 
 CUT = """() => {
@@ -558,7 +546,6 @@ def test_lines_of_the_bank(page: Any) -> None:
 
 @pytest.mark.parametrize("terms", [1, 2])
 def test_heat_map(terms: int, show: Callable[..., Any]) -> None:
-    """Busy cells, and the tile of each, are those of the activity."""
     activity = observe(product(MxuConfig(rows=4, columns=3, terms=terms), 12, 7, 7), stalls=Stalls(3))
     page = show(heat_page(activity))
     for cycle in (0, 20, 37, 50):

@@ -4,6 +4,7 @@ import re
 from fnmatch import fnmatch
 from itertools import combinations
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import numpy as np
@@ -17,7 +18,7 @@ from openmxu_sim.wave import MOST_CYCLES, Activity, default_sizes, draw, observe
 from openmxu_sim.wave.page import wasm
 
 from ...conftest import needs_compiler
-from .conftest import Command
+from ..conftest import Command
 
 pytestmark = needs_compiler
 
@@ -34,16 +35,15 @@ def operands(trace: Trace, name: str, config: MxuConfig) -> np.ndarray:
     return np.moveaxis(halves, -1, 2).reshape(trace.ran, config.rows, config.columns)
 
 
-@pytest.mark.parametrize("seed", [None, 8], ids=["free", "stalled"])
+@pytest.mark.parametrize("stalls", [None, Stalls(8)], ids=["free", "stalled"])
 @pytest.mark.parametrize(
     ("config", "m", "k"),
     [(SMALL, 7, 9), (DEEP, 7, 7), (DEEP, 11, 3), (FOUR, 7, 14), (TWO, 7, 13), (TWO, 11, 5)],
     ids=["4x3", "3x5_s6", "weights-kept", "8x3_t4", "6x4_t2_s4", "6x4_t2_s4-weights-kept"],
 )
-def test_cells_multiply_what_is_said(config: MxuConfig, m: int, k: int, seed: int | None) -> None:
+def test_cells_multiply_what_is_said(config: MxuConfig, m: int, k: int, stalls: Stalls | None) -> None:
     given = product(config, m, k, config.columns + 2)
     assert any(tile.keep for tile in given.tiles) == (k <= config.rows)
-    stalls = None if seed is None else Stalls(seed)
     window = Window(range(config.element_rows), range(config.columns), range(MOST_CYCLES))
     _, trace = record(given, window, stalls=stalls)
     shadow = "o_weight" if config.terms == 1 else "shadow"
@@ -89,7 +89,6 @@ def test_large_units_are_watched_part_by_part(config: MxuConfig, monkeypatch: py
 
 
 def area(path: str) -> float:
-    """What a path of rectangles and steps encloses."""
     total = 0.0
     for part in path.split("M")[1:]:
         x = enclosed = 0.0
@@ -106,15 +105,15 @@ def shapes(root: ElementTree.Element) -> list[tuple[str, float]]:
     return [(path.get("class", ""), area(path.get("d", "")) * float(path.get("fill-opacity", 1))) for path in paths]
 
 
-@pytest.mark.parametrize("seed", [None, 3], ids=["free", "stalled"])
+@pytest.mark.parametrize("stalls", [None, Stalls(3)], ids=["free", "stalled"])
 @pytest.mark.parametrize(
     ("config", "m", "k", "n"),
     [(SMALL, 7, 6, 5), (DEEP, 11, 2, 4), (FOUR, 7, 14, 5), (TWO, 11, 5, 3)],
     ids=["", "weights-kept", "t4", "t2-weights-kept"],
 )
-def test_timeline_has_the_area_of_the_product(config: MxuConfig, m: int, k: int, n: int, seed: int | None) -> None:
+def test_timeline_has_the_area_of_the_product(config: MxuConfig, m: int, k: int, n: int, stalls: Any) -> None:
     """What is not pale is M·K·N, all is what the array did; with several terms, a cell counts its real products."""
-    seen = observe(product(config, m, k, n), stalls=None if seed is None else Stalls(seed))
+    seen = observe(product(config, m, k, n), stalls=stalls)
     drawn = shapes(ElementTree.fromstring(draw(seen)))
     assert seen.products == m * k * n
     done = sum(len(tile.activations) for tile in seen.tiles) * config.element_rows * config.columns
@@ -153,7 +152,6 @@ def large() -> Activity:
 
 @pytest.mark.parametrize("terms", [1, 4])
 def test_large_pictures_are_small(terms: int, large: Activity) -> None:
-    """The area of rows that show shares."""
     seen = large if terms == 1 else observe(product(MxuConfig(rows=256, columns=8, terms=4), 300, 302, 13))
     text = draw(seen)
     assert len(text) < 200_000
@@ -175,14 +173,11 @@ def test_pictures_describe_themselves(large: Activity) -> None:
     assert large.utilisation == 96 * 100 * 128 / (64 * 64 * large.cycles)
 
 
-def colours(style: str) -> list[np.ndarray]:
-    """Linear light of the idle cells' colour and of those of tiles."""
-    found = []
-    for name in ("idle", "t0", "t1", "t2", "t3"):
-        [code] = re.findall(rf"\.{name}{{fill:#(......)}}", style)
-        srgb = np.array([int(code[place : place + 2], 16) / 255 for place in (0, 2, 4)])
-        found.append(np.where(srgb <= 0.04045, srgb / 12.92, ((srgb + 0.055) / 1.055) ** 2.4))
-    return found
+def colour(style: str, name: str) -> np.ndarray:
+    """Its linear light."""
+    [code] = re.findall(rf"\.{name}{{fill:#(......)}}", style)
+    srgb = np.array([*bytes.fromhex(code)]) / 255
+    return np.where(srgb <= 0.04045, srgb / 12.92, ((srgb + 0.055) / 1.055) ** 2.4)
 
 
 def lab(light: np.ndarray) -> np.ndarray:
@@ -202,10 +197,9 @@ VISION = {  # Machado, Oliveira and Fernandes, 2009, severity 1
 @pytest.mark.parametrize("mode", ["light", "dark"])
 def test_colours_stay_apart_for_everybody(mode: str, large: Activity) -> None:
     light, dark = draw(large).split("@media (prefers-color-scheme:dark)")
-    idle, *tiles = colours(light if mode == "light" else dark)
-    luminance = [0.2126 * red + 0.7152 * green + 0.0722 * blue for red, green, blue in (idle, *tiles)]
-    for one in luminance[1:]:
-        low, high = sorted((one, luminance[0]))
+    idle, *tiles = (colour(light if mode == "light" else dark, name) for name in ("idle", "t0", "t1", "t2", "t3"))
+    for one in tiles:
+        low, high = sorted(each @ [0.2126, 0.7152, 0.0722] for each in (one, idle))
         assert (high + 0.05) / (low + 0.05) >= 3
     for matrix in VISION.values():
         for one, other in combinations(tiles, 2):
