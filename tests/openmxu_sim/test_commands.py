@@ -20,8 +20,7 @@ from openmxu_sim.studies import accuracy
 from openmxu_studies import speed
 from openmxu_studies.speed.measure import Clocked
 
-from ..conftest import needs_compiler
-from .conftest import Command
+from ..conftest import Command, needs_compiler
 
 _ACCURACY = accuracy.Accuracy.of_json((Path(__file__).parents[2] / "docs" / "reference" / "accuracy.json").read_text())
 

@@ -38,8 +38,7 @@ from openmxu_sim.energy.timed import read_timed
 from openmxu_sim.networks.costs import Costs, Ledger
 from openmxu_sim.networks.numerics import Numerics, Work
 
-from ...conftest import needs_compiler, slow, thorough
-from ..conftest import Command
+from ...conftest import Command, needs_compiler, slow, thorough
 from .conftest import needs_sta
 from .library import GATES, LOAD, flip_flop, library, with_reset
 

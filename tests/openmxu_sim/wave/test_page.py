@@ -25,8 +25,7 @@ from openmxu_sim.wave.page.c_text import MOST_SIDE, SIZES, page_config
 from openmxu_sim.wave.page.layout import frame_layout
 from openmxu_sim.wave.page.machine import fetch_text
 
-from ...conftest import needs_compiler, slow
-from ..conftest import Command
+from ...conftest import Command, needs_compiler, slow
 from .conftest import needs_zig
 
 pytestmark = needs_compiler

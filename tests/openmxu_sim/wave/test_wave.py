@@ -17,8 +17,7 @@ from openmxu_sim.operands.stimulus import Stalls
 from openmxu_sim.wave import MOST_CYCLES, Activity, default_sizes, draw, observe, product, watch
 from openmxu_sim.wave.page import wasm
 
-from ...conftest import needs_compiler
-from ..conftest import Command
+from ...conftest import Command, needs_compiler
 
 pytestmark = needs_compiler
 
