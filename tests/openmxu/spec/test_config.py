@@ -77,4 +77,5 @@ def test_text_and_plain_data() -> None:
 @pytest.mark.parametrize("stages", range(1, 8))
 def test_all_stages_are_spent(stages: int) -> None:
     at_product, at_sum = split_stages(stages)
-    assert (at_product + at_sum, at_sum >= 1) == (stages, True)
+    assert at_product + at_sum == stages
+    assert at_sum >= 1
