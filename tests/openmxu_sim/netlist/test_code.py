@@ -190,28 +190,34 @@ void run(const uint32_t *in, uint32_t *out, uint32_t *taps, int count) {{
     assert taps.tolist() == [0, *(word >> width - 1 for word in words[:-1])] if tapped else not taps.any()
 
 
-@pytest.mark.parametrize("width", [1, 2, 16, 17, 32])
+@pytest.mark.parametrize("width", [1, 2, 16, 17, 32, 33, 80])
 def test_words_of_a_memory(width: int) -> None:
     """All of a word comes back, and one of one bit is all ones, as it masks others."""
-    m, i, o = Module(), Signal(width, name="i"), Signal(32, name="o")
+    limbs = -(-width // 32)
+    m, i, o = Module(), Signal(width, name="i"), Signal(32 * limbs, name="o")
     m.submodules.memory = memory = Memory(shape=width, depth=4, init=[])
     write, read = memory.write_port(), memory.read_port()
     m.d.comb += [write.data.eq(i), write.en.eq(1)]
-    m.d.comb += o.eq(Mux(read.data[0], 0xFFFFFFFF, read.data))
+    m.d.comb += o.eq(Mux(read.data[0], -1, read.data))
     text = rtlil.convert(m, name="form", ports=[i, o], emit_src=False)
     code = Code(Circuit(text, "form"), "form", lanes=False)
     code.function("step", ["o"], clock=True)
     library = compile_c(
         f"""#include <stdint.h>
+#include <string.h>
 {code.text()}
-uint32_t run(uint32_t word) {{
+void run(const uint32_t *word, uint32_t *found) {{
   struct form_state state = {{ 0 }};
-  struct form_in i = {{ {{ word }} }};
+  struct form_in i;
   struct form_out o;
+  memcpy(i.i, word, sizeof i.i);
   for (int n = 0; n < 3; n++) form_step(&state, &i, &o);
-  return o.o[0];
+  memcpy(found, o.o, sizeof o.o);
 }}"""
     )
-    library.run.restype, library.run.argtypes = ctypes.c_uint32, [ctypes.c_uint32]
-    for word in (0, 1, (1 << width) - 1, (1 << width) - 2):
-        assert library.run(0xFFFFFFFF if (width, word) == (1, 1) else word) == (0xFFFFFFFF if word & 1 else word)
+    words = ctypes.c_uint32 * limbs
+    for word in (0, 1, (1 << width) - 1, (1 << width) - 2, (1 << width) // 3 & ~1):
+        given, found = -word if width == 1 else word, words()
+        library.run(words(*(given >> 32 * limb & 0xFFFFFFFF for limb in range(limbs))), found)
+        seen = sum(limb << 32 * index for index, limb in enumerate(found))
+        assert seen == ((1 << 32 * limbs) - 1 if word & 1 else word)
