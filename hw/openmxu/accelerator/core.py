@@ -15,27 +15,28 @@ Memories have one port for reading and one for writing, a row in a cycle. While 
 With a bus, a loader and a storer share the scratchpad with the unit, which goes before.
 """
 
-from typing import NamedTuple
+from typing import Any
 
-from amaranth.hdl import Cat, Module, Mux, Signal, Value
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, ValueLike
 from amaranth.lib import wiring
-from amaranth.lib.memory import Memory, ReadPort, WritePort
 from amaranth.lib.wiring import In, Out
 
 from openmxu.accelerator.errors import Stop
 from openmxu.accelerator.feeder import Feeder
-from openmxu.accelerator.fetch import INDEX, Fetch
+from openmxu.accelerator.fetch import Fetch, host_ports
+from openmxu.accelerator.loop import STEP
+from openmxu.accelerator.movers.bursts import WORD
 from openmxu.accelerator.movers.loader import Loader
 from openmxu.accelerator.movers.port import BusPort
 from openmxu.accelerator.movers.storer import Storer
-from openmxu.accelerator.movers.walk import WORD
 from openmxu.accelerator.pool import Pool
-from openmxu.accelerator.scratchpad import Scratchpad
+from openmxu.accelerator.scratchpad import Scratchpad, memory_of_lanes
 from openmxu.accelerator.weights import WeightReader
 from openmxu.accelerator.writer import Writer
 from openmxu.spec.accelerator import AcceleratorConfig
 from openmxu.spec.commands import KINDS
 from openmxu.spec.formats import BF16
+from openmxu.unit.axi import connect_ports
 from openmxu.unit.mxu import Mxu
 from openmxu.unit.queue import Queue
 
@@ -47,11 +48,10 @@ _PATIENCE = 16
 """Bits of the cycles in which nothing moves, until a program stops."""
 
 
-class _Parts(NamedTuple):
-    fetch: Fetch
-    weights: WeightReader
-    feeder: Feeder
-    writer: Writer
+def _give(m: Module, command: Any, words: Any, **others: ValueLike) -> None:
+    """Assign an engine's command: fields of the same name in the words, but for others."""
+    for name in command.shape().members:
+        m.d.comb += command[name].eq(others[name] if name in others else words[name])
 
 
 class Accelerator(wiring.Component):
@@ -69,7 +69,7 @@ class Accelerator(wiring.Component):
     -------
     i_start : In(1)
     i_program : In(log2(program))
-        See :class:`~openmxu.accelerator.fetch.Fetch`, as for the outputs of the same name.
+        See :func:`~openmxu.accelerator.fetch.host_ports`, as for the outputs of the same name.
     o_running, o_ended : Out(1)
     o_tag, o_index : Out(16)
     o_stop : Out(Stop)
@@ -97,11 +97,7 @@ class Accelerator(wiring.Component):
         row = config.size * BF16.width
         super().__init__(
             {
-                "i_start": In(1),
-                "i_program": In(range(config.program)),
-                **dict.fromkeys(("o_running", "o_ended"), Out(1)),
-                **dict.fromkeys(("o_tag", "o_index"), Out(INDEX)),
-                "o_stop": Out(Stop),
+                **host_ports(config),
                 "i_write": In(len(MEMORIES)),
                 "i_address": In(KINDS["matmul"].fields["weights"].width),
                 "i_data": In(max(row, 32)),
@@ -121,51 +117,43 @@ class Accelerator(wiring.Component):
         m.submodules.mxu = mxu = Mxu(config.unit, biased=True)
         m.submodules.pool = pool = Pool(config)
         m.submodules.writer = writer = Writer(config)
-        m.submodules.scratchpad = scratchpad = Scratchpad(config)
-        movers = self._connect_movers(m, fetch, scratchpad) if config.beat else None
-        self._connect_host(m, fetch)
-        parts = _Parts(fetch, weights, feeder, writer)
-        self._split_command(m, parts)
-        self._stop(m, parts, movers)
-        self._connect_scratchpad(m, scratchpad, parts)
-        rows = self._connect_memories(m, scratchpad, parts, movers[0] if movers else None)
+        m.submodules.scratchpad = Scratchpad(config)
+        if config.beat:
+            m.submodules.loader = Loader(config)
+            m.submodules.storer = Storer(config)
+            self._connect_movers(m)
+        connect_ports(m, self, fetch, host_ports(config))
+        self._begin(m)
+        self._stop(m)
+        self._connect_scratchpad(m)
+        rows = self._connect_memories(m)
         # The unit decides late in a cycle whether it takes a row; the scratchpad's reads need not wait for that.
         m.submodules.queue = queue = Queue(mxu.activations.payload.shape())
         wiring.connect(m, weights.o, mxu.weights)
         wiring.connect(m, queue.o, mxu.activations)
+        wiring.connect(m, mxu.results, writer.unit)
+        wiring.connect(m, pool.o, writer.pool)
         marks = feeder.o_marks
         m.d.comb += [
             mxu.i_biases.eq(weights.o_biases),
             mxu.i_bias_write.eq(weights.o_bias_write),
-            queue.i.payload.data.as_value().eq(rows),
+            queue.i.payload.data.eq(rows),
             *(queue.i.payload[mark].eq(marks[mark]) for mark in ("first", "last", "add", "bias", "emit")),
             queue.i.valid.eq(feeder.o_valid & ~marks.pool),
             pool.i_row.eq(self.o_data),
             *(getattr(pool, f"i_{mark}").eq(marks[mark]) for mark in ("first", "last")),
             pool.i_valid.eq(feeder.o_valid & marks.pool),
             feeder.i_ready.eq(Mux(marks.pool, pool.o_ready, queue.i.ready)),
-            writer.i_unit.eq(Value.cast(mxu.results.payload.data)),
-            writer.i_unit_valid.eq(mxu.results.valid),
-            mxu.results.ready.eq(writer.o_unit_ready),
-            writer.i_pool.eq(pool.o_row),
-            writer.i_pool_valid.eq(pool.o_valid),
-            pool.i_taken.eq(writer.o_pool_ready),
             writer.i_fed.eq(feeder.o_done),
         ]
         return m
 
-    def _connect_host(self, m: Module, fetch: Fetch) -> None:
-        m.d.comb += [fetch.i_start.eq(self.i_start), fetch.i_program.eq(self.i_program)]
-        for name in ("running", "ended", "tag", "index", "stop"):
-            m.d.comb += getattr(self, f"o_{name}").eq(getattr(fetch, f"o_{name}"))
-
-    def _split_command(self, m: Module, parts: _Parts) -> None:
-        """Give each engine its part of the command that begins."""
-        fetch, weights, feeder, writer = parts
-        matmul = KINDS["matmul"]
-        is_pool, field = Signal(), fetch.field
+    def _begin(self, m: Module) -> None:
+        """Give each engine its part of the command that begins; levels are those of a matmul, or of a pool."""
+        parts, matmul, pool = m.submodules, KINDS["matmul"], KINDS["pool"]
+        fetch, weights, feeder, writer = parts.fetch, parts.weights, parts.feeder, parts.writer
+        words, levels, is_pool = fetch.o_words, fetch.o_words.levels, fetch.is_a("pool")
         m.d.comb += [
-            is_pool.eq(fetch.is_a("pool")),
             fetch.i_ready.eq(~feeder.o_busy & writer.o_ready),
             fetch.i_ready_weights.eq(~weights.o_busy),
             fetch.i_drained.eq(~(feeder.o_valid | weights.o_busy | weights.o_shown)),
@@ -174,98 +162,80 @@ class Accelerator(wiring.Component):
             weights.i_begin.eq(fetch.o_begin_weights),
             writer.i_begin.eq(fetch.o_begin),
             writer.i_stop.eq(fetch.o_stop != Stop.NONE),
-            feeder.i_command.base.eq(field(matmul.fields["reads"])),
-            feeder.i_command.pool.eq(is_pool),
-            writer.i_command.base.eq(field(matmul.fields["writes"])),
-            writer.i_command.pool.eq(is_pool),
-            writer.i_command.emit.eq(field(matmul.fields["emit"]) | is_pool),
-            *(feeder.i_command[name].eq(field(matmul.fields[name])) for name in ("add", "emit", "exchange")),
-            feeder.i_command.bias.eq(field(matmul.fields["bias"]) & ~field(matmul.fields["exchange"])),
-            *(writer.i_command[name].eq(field(matmul.fields[name])) for name in ("relu", "clip", "high", "exchange")),
-            weights.i_command.address.eq(field(matmul.fields["weights"])),
-            *(weights.i_command[name].eq(field(matmul.fields[name])) for name in ("bias", "exchange")),
         ]
-        self._split_loops(m, parts)
+        # A pool has a level less.
+        read = Cat(levels[:-1], Mux(is_pool, 1, levels[-1].trips), levels[-1].step)
+        written = [
+            Cat(Mux(is_pool, levels[pool.levels.index(b)].trips, levels[matmul.levels.index(a)].trips), step[:STEP])
+            for a, b, step in zip(matmul.others, pool.others, words.others, strict=True)
+        ]
+        _give(m, feeder.i_command, words, pool=is_pool, bias=words.bias & ~words.exchange, levels=read)
+        _give(m, writer.i_command, words, pool=is_pool, emit=words.emit | is_pool, levels=Cat(written))
+        _give(m, weights.i_command, words, trips=Cat(level.trips for level in levels[2:]))
 
-    def _stop(self, m: Module, parts: _Parts, movers: tuple[Loader, Storer] | None) -> None:
+    def _stop(self, m: Module) -> None:
         """Stop all when a part finds something wrong; a later row goes before. A number says which mover did."""
-        fetch, weights, feeder, writer = parts
-        rows: list[tuple[Stop, Value, int]] = []
-        if movers is not None:
-            loader, storer = movers
+        parts, rows = m.submodules, list[tuple[Stop, Value, int]]()
+        if self.config.beat:
+            loader, storer = parts.loader, parts.storer
             rows += [
                 (Stop.HOST, self.i_halt, 0),
-                (Stop.TIME, self._stands_still(m, parts), 0),
+                (Stop.TIME, self._stands_still(m), 0),
                 (Stop.BUS, self.bus.error, _STORE),
-                (Stop.BUS, loader.o_error, _LOAD),
+                (Stop.BUS, self.bus.read.error, _LOAD),
                 (Stop.WINDOW, storer.o_outside, _STORE),
                 (Stop.WINDOW, loader.o_outside, _LOAD),
                 (Stop.WRITE, loader.o_absent, _LOAD),
                 (Stop.READ, storer.o_absent, _STORE),
             ]
         rows += [
-            (Stop.WEIGHTS, weights.o_outside, 0),
-            (Stop.WRITE, writer.o_outside, 0),
-            (Stop.READ, feeder.o_outside, 0),
-            (Stop.TILE, feeder.o_long, 0),
-            (Stop.SUMS, feeder.o_other, 0),
+            (Stop.WEIGHTS, parts.weights.o_outside, 0),
+            (Stop.WRITE, parts.writer.o_outside, 0),
+            (Stop.READ, parts.feeder.o_outside, 0),
+            (Stop.TILE, parts.feeder.o_long, 0),
+            (Stop.SUMS, parts.feeder.o_other, 0),
         ]
         for stop, seen, mover in rows:
             with m.If(seen):
-                m.d.comb += fetch.i_stop.eq(stop)
-                if movers is not None:
-                    m.d.comb += Cat(fetch.i_stop_load, fetch.i_stop_store).eq(mover)
+                m.d.comb += [parts.fetch.i_stop.eq(stop), parts.fetch.i_movers.eq(mover)]
 
-    def _split_loops(self, m: Module, parts: _Parts) -> None:
-        """Give each engine its levels: a matmul's names of them, or a pool's."""
-        fetch, weights, feeder, writer = parts
-        matmul, pool = KINDS["matmul"], KINDS["pool"]
-        is_pool = fetch.is_a("pool")
-        trips = [fetch.field(place) for place in matmul.trips().values()]
-        for level, place in enumerate(matmul.steps(1).values()):
-            # A pool has a level less.
-            some = trips[level] if level < len(pool.levels) else Mux(is_pool, 1, trips[level])
-            m.d.comb += [
-                feeder.i_command.levels[level].trips.eq(some),
-                feeder.i_command.levels[level].step.eq(fetch.field(place)),
-            ]
-        m.d.comb += [count.eq(trips[2 + index]) for index, count in enumerate(weights.i_command.trips)]
-        for index, place in enumerate(matmul.steps(2).values()):
-            written = [trips[kind.levels.index(kind.others[index])] for kind in (matmul, pool)]
-            level = writer.i_command.levels[index]
-            m.d.comb += [level.trips.eq(Mux(is_pool, written[1], written[0])), level.step.eq(fetch.field(place))]
+    def _stands_still(self, m: Module) -> Value:
+        """Return whether nothing has moved for so long that it never will."""
+        still = Signal(_PATIENCE)
+        bus, parts = self.bus, m.submodules
+        taken = Cat(burst.valid & burst.ready for burst in (bus.reads, bus.writes, bus.written)).any()
+        moves = parts.fetch.o_begin | taken | bus.read.valid | parts.feeder.o_read | parts.weights.o_read
+        m.d.sync += still.eq(Mux(moves | ~self.o_running, 0, still + 1))
+        return still.all()
 
-    def _connect_scratchpad(self, m: Module, scratchpad: Scratchpad, parts: _Parts) -> None:
+    def _connect_scratchpad(self, m: Module) -> None:
         """Give the scratchpad to the host, or to the engine that reads it, and to the writer."""
-        fetch, weights, feeder, writer = parts
-        host, exchanged = ~self.o_running, fetch.o_exchanged
+        parts, scratchpad = m.submodules, m.submodules.scratchpad
+        weights, feeder, writer = parts.weights, parts.feeder, parts.writer
+        host, exchanged = ~self.o_running, parts.fetch.o_exchanged
         m.d.comb += [
             scratchpad.i_row.eq(Mux(host, self.i_address, Mux(exchanged, weights.o_address, feeder.o_address))),
             scratchpad.i_read.eq(Mux(exchanged, weights.o_read, feeder.o_read) | host),
             scratchpad.i_holds.eq(Mux(exchanged, weights.o_busy | weights.o_shown, feeder.o_valid & ~feeder.i_ready)),
             self.o_data.eq(scratchpad.o_data),
-            scratchpad.i_written.eq(self.i_address),
-            scratchpad.i_data.eq(self.i_data),
-            scratchpad.i_write.eq(self._writes("scratchpad").replicate(self.config.size)),
+            scratchpad.i_written.eq(Mux(writer.o_write, writer.o_row, self.i_address)),
+            scratchpad.i_data.eq(Mux(writer.o_write, writer.o_data, self.i_data)),
+            scratchpad.i_write.eq(Mux(writer.o_write, writer.o_lanes, self._writes("scratchpad", self.config.size))),
         ]
-        with m.If(writer.o_write):
-            m.d.comb += [
-                scratchpad.i_written.eq(writer.o_row),
-                scratchpad.i_data.eq(writer.o_data),
-                scratchpad.i_write.eq(writer.o_lanes),
-            ]
 
-    def _connect_movers(self, m: Module, fetch: Fetch, scratchpad: Scratchpad) -> tuple[Loader, Storer]:
-        """Make the movers, and give them their commands, rows and bus."""
-        m.submodules.loader = loader = Loader(self.config)
-        m.submodules.storer = storer = Storer(self.config)
-        self._begin_mover(m, fetch, "load", loader)
-        self._begin_mover(m, fetch, "store", storer)
+    def _connect_movers(self, m: Module) -> None:
+        """Give the movers their commands, rows and bus."""
+        parts, words = m.submodules, m.submodules.fetch.o_words
+        scratchpad, loader, storer = parts.scratchpad, parts.loader, parts.storer
+        for engine, mover in ((parts.fetch.load, loader), (parts.fetch.store, storer)):
+            wiring.connect(m, engine, mover.engine)
+            m.d.comb += [mover.i_window.eq(self.i_window), mover.i_stop.eq(self.o_stop != Stop.NONE)]
+        _give(m, loader.i_command, words)
+        _give(m, storer.i_command, words, into_weights=0)
         wiring.connect(m, wiring.flipped(self.bus.reads), loader.requests)
         wiring.connect(m, wiring.flipped(self.bus.writes), storer.requests)
         wiring.connect(m, wiring.flipped(self.bus.written), storer.beats)
         m.d.comb += [
-            loader.i_command.into_weights.eq(fetch.field(KINDS["load"].fields["into_weights"])),
             scratchpad.i_load.eq(loader.o_write & ~loader.o_into_weights),
             scratchpad.i_load_row.eq(loader.o_row),
             scratchpad.i_load_data.eq(loader.o_data),
@@ -278,62 +248,24 @@ class Accelerator(wiring.Component):
             self.o_quiet.eq(loader.o_quiet & storer.o_quiet),
             loader.i_beat.eq(self.bus.read),
         ]
-        return loader, storer
 
-    def _begin_mover(self, m: Module, fetch: Fetch, name: str, mover: Loader | Storer) -> None:
-        """Give a mover its part of the command that begins."""
-        kind, command = KINDS[name], mover.i_command
-        m.d.comb += [
-            *(command[field].eq(fetch.field(kind.fields[field])) for field in ("rows", "valid", "address")),
-            mover.i_begin.eq(getattr(fetch, f"o_begin_{name}")),
-            mover.i_window.eq(self.i_window),
-            mover.i_stop.eq(fetch.o_stop != Stop.NONE),
-            getattr(fetch, f"i_ready_{name}").eq(~mover.o_busy),
-            getattr(fetch, f"i_finished_{name}").eq(mover.o_done),
-        ]
-        for part, levels in ((1, command.rows_levels), (2, command.address_levels)):
-            for level, (trips, step) in enumerate(zip(kind.trips().values(), kind.steps(part).values(), strict=True)):
-                m.d.comb += [levels[level].trips.eq(fetch.field(trips)), levels[level].step.eq(fetch.field(step))]
+    def _connect_memories(self, m: Module) -> Value:
+        """Make the other memories, and return the row that the feeder has read."""
+        parts, config, exchanged = m.submodules, self.config, m.submodules.fetch.o_exchanged
+        weights, feeder, scratchpad = parts.weights, parts.feeder, parts.scratchpad
+        written = self.i_address, self.i_data[:32], self._writes("program")
+        program = memory_of_lanes(m, "program", config.program, (parts.fetch.o_address, Const(1)), written)
+        read = (Mux(exchanged, getattr(feeder, port), getattr(weights, port)) for port in ("o_address", "o_read"))
+        row, words, lanes = self.i_address, self.i_data[: len(self.o_data)], self._writes("weights", config.size)
+        if config.beat:
+            loader = parts.loader
+            loads = loader.o_write & loader.o_into_weights
+            row, words = Mux(loads, loader.o_row, row), Mux(loads, loader.o_data, words)
+            lanes |= loads.replicate(config.size)
+        tile = memory_of_lanes(m, "weights", config.weights, tuple(read), (row, words, lanes))
+        m.d.comb += [parts.fetch.i_word.eq(program), weights.i_row.eq(Mux(exchanged, scratchpad.o_data, tile))]
+        return Mux(exchanged, tile, scratchpad.o_data)
 
-    def _stands_still(self, m: Module, parts: _Parts) -> Value:
-        """Return whether nothing has moved for so long that it never will."""
-        still, bus = Signal(_PATIENCE), self.bus
-        taken = Cat(burst.valid & burst.ready for burst in (bus.reads, bus.writes, bus.written)).any()
-        moves = parts.fetch.o_begin | taken | bus.read.valid | parts.feeder.o_read | parts.weights.o_read
-        m.d.sync += still.eq(Mux(moves | ~self.o_running, 0, still + 1))
-        return still.all()
-
-    def _connect_memories(self, m: Module, scratchpad: Scratchpad, parts: _Parts, loader: Loader | None) -> Value:
-        """Make the other memories, one for each lane, and return the row that the feeder has read."""
-        fetch, weights, feeder, _ = parts
-        config, exchanged = self.config, fetch.o_exchanged
-        program = self._memory(m, "program", 0, 32, config.program)[0]
-        m.d.comb += [program.addr.eq(fetch.o_address), fetch.i_word.eq(program.data)]
-        tiles = []
-        for lane in range(config.size):
-            weight, write = self._memory(m, "weights", lane, BF16.width, config.weights)
-            m.d.comb += [
-                weight.addr.eq(Mux(exchanged, feeder.o_address, weights.o_address)),
-                weight.en.eq(Mux(exchanged, feeder.o_read, weights.o_read)),
-            ]
-            if loader is not None:
-                with m.If(loader.o_write & loader.o_into_weights):
-                    word = loader.o_data.word_select(lane, BF16.width)
-                    m.d.comb += [write.addr.eq(loader.o_row), write.data.eq(word), write.en.eq(1)]
-            tiles.append(weight.data)
-        m.d.comb += weights.i_row.eq(Mux(exchanged, scratchpad.o_data, Cat(tiles)))
-        return Mux(exchanged, Cat(tiles), scratchpad.o_data)
-
-    def _memory(self, m: Module, name: str, lane: int, width: int, depth: int) -> tuple[ReadPort, WritePort]:
-        """Make a memory that the host writes while nothing runs, and return its ports."""
-        memory = m.submodules[f"{name}_{lane}"] = Memory(shape=width, depth=depth, init=[])
-        read, write = memory.read_port(), memory.write_port()
-        m.d.comb += [
-            write.addr.eq(self.i_address),
-            write.data.eq(self.i_data.word_select(lane, width)),
-            write.en.eq(self._writes(name)),
-        ]
-        return read, write
-
-    def _writes(self, name: str) -> Value:
-        return self.i_write[MEMORIES.index(name)] & ~self.o_running
+    def _writes(self, memory: str, lanes: int = 1) -> Value:
+        """Return which lanes of a memory the host writes."""
+        return (self.i_write[MEMORIES.index(memory)] & ~self.o_running).replicate(lanes)

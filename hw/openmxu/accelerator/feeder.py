@@ -27,7 +27,7 @@ class FeederCommand(data.StructLayout):
     def __init__(self) -> None:
         super().__init__(
             {
-                "base": STEP,  # the first row
+                "reads": STEP,  # the first row
                 "levels": data.ArrayLayout(LevelLayout(), LEVELS),
                 "pool": 1,  # a pool; else a matmul with the flags that follow
                 **dict.fromkeys(("add", "bias", "emit"), 1),
@@ -80,7 +80,7 @@ class Feeder(wiring.Component):
             m.d.sync += [command.eq(self.i_command), self.o_busy.eq(1)]
         m.d.sync += begun.eq(self.i_begin)
         m.d.comb += [
-            loop.i_base.eq(command.base),
+            loop.i_base.eq(command.reads),
             loop.i_levels.eq(command.levels),
             loop.i_begin.eq(begun),
             loop.i_next.eq(self.o_read),

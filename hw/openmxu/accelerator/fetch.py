@@ -9,20 +9,23 @@
 """
 
 from collections.abc import Mapping
+from typing import Any
 
 from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, Value
-from amaranth.lib import enum, wiring
+from amaranth.lib import data, enum, wiring
 from amaranth.lib.wiring import In, Out
 
 from openmxu.accelerator.errors import Stop
-from openmxu.accelerator.loop import TRIPS
+from openmxu.accelerator.loop import TRIPS, LevelLayout
 from openmxu.spec.accelerator import AcceleratorConfig
-from openmxu.spec.commands import ANY, COMMON, KINDS, WORDS, Field
+from openmxu.spec.commands import ANY, COMMON, KINDS, WORDS
 from openmxu.spec.formats import BF16
 
 INDEX = 16
 """Bits of a command's index, modulo 2^16."""
 
+MOVER = wiring.Signature({"begin": Out(1), "ready": In(1), "finished": In(1)})
+"""How commands of a mover begin: take the one that is there; it can, and one is."""
 
 _COMPUTES = 4
 """Commands of the unit and the pool that may be unfinished, or be the one whose weights are read, at most."""
@@ -47,6 +50,37 @@ def bits(opcode: str) -> list[int]:
     return words
 
 
+class CommandLayout(data.FlexibleLayout):
+    """The words of a command: its fields by name, ``levels`` with a step each, and the ``others``' steps."""
+
+    def __init__(self) -> None:
+        kinds, matmul = KINDS.values(), KINDS["matmul"]
+        places = {name: place for kind in kinds for name, place in {**COMMON, **kind.fields}.items()}
+        levels, others = data.ArrayLayout(LevelLayout(), len(matmul.levels)), data.ArrayLayout(32, len(matmul.others))
+        super().__init__(
+            32 * WORDS,
+            {
+                "opcode": data.Field(4, 0),
+                **{name: data.Field(place.width, 32 * place.word + place.low) for name, place in places.items()},
+                "levels": data.Field(levels, 32 * matmul.steps(1)["x"].word),
+                "others": data.Field(others, 32 * matmul.steps(2)["x"].word),
+            },
+        )
+
+
+def host_ports(config: AcceleratorConfig) -> dict[str, Any]:
+    """How a host starts programs, and sees how they end."""
+    return {
+        "i_start": In(1),  # begin, while not o_running
+        "i_program": In(range(config.program)),  # word of its memory at which the program begins
+        "o_running": Out(1),
+        "o_ended": Out(1),  # the command end was reached, and all before it are finished
+        "o_tag": Out(16),  # of this command
+        "o_index": Out(INDEX),  # the command that is read, or waits, or was begun last
+        "o_stop": Out(Stop),  # why the program stopped; nothing goes on until a reset
+    }
+
+
 class Fetch(wiring.Component):
     """Begins the commands of a program in their order.
 
@@ -55,13 +89,11 @@ class Fetch(wiring.Component):
 
     def __init__(self, config: AcceleratorConfig) -> None:
         self.config = config
-        self._movers = ("load", "store") if config.beat else ()
-        address = range(config.program)
+        movers = ("load", "store") if config.beat else ()
         super().__init__(
             {
-                "i_start": In(1),  # begin, while not o_running
-                "i_program": In(address),  # word of its memory at which the program begins
-                "o_address": Out(address),
+                **host_ports(config),
+                "o_address": Out(range(config.program)),
                 "i_word": In(32),  # the word at o_address of the cycle before
                 "i_ready": In(1),  # the feeder and the writer can take a command
                 "i_ready_weights": In(1),  # the reader of weights can
@@ -69,20 +101,15 @@ class Fetch(wiring.Component):
                 "i_drained": In(1),
                 "i_finished": In(1),  # a command is
                 "i_stop": In(Stop),  # stop now
-                # The same of movers; they can, they are, and they stop it.
-                **{f"{port}_{name}": In(1) for name in self._movers for port in ("i_ready", "i_finished", "i_stop")},
-                **{f"o_begin_{name}": Out(1) for name in self._movers},
-                "o_words": Out(32 * WORDS),  # the command that begins, word 0 lowest
+                "i_movers": In(len(movers)),  # those that stop it
+                **dict.fromkeys(movers, Out(MOVER)),
+                "o_words": Out(CommandLayout()),  # the command that begins
                 "o_begin": Out(1),
                 "o_begin_weights": Out(1),  # weights of a matmul may be read: before it begins, or with it
                 "o_exchanged": Out(1),  # memories have each other's role, from the cycle after o_begin on
-                "o_running": Out(1),
-                "o_ended": Out(1),  # the command end was reached, and all before it are finished
-                "o_tag": Out(16),  # of this command
-                "o_stop": Out(Stop),  # why the program stopped; nothing goes on until a reset
-                "o_index": Out(INDEX),  # the command that is read, or waits, or was begun last
             }
         )
+        self._movers = {name: getattr(self, name) for name in movers}
 
     def elaborate(self, platform: object) -> Module:
         """Read and check one command while the engines are at those before it."""
@@ -95,9 +122,8 @@ class Fetch(wiring.Component):
         refused = self._check(m, state, word)
         m.d.comb += self.o_running.eq((state != _State.IDLE) & (state != _State.STOPPED))
         m.d.sync += unfinished["compute"].eq(unfinished["compute"] + self.o_begin - self.i_finished)
-        for name in self._movers:
-            begins, finished = getattr(self, f"o_begin_{name}"), getattr(self, f"i_finished_{name}")
-            m.d.sync += unfinished[name].eq(unfinished[name] + begins - finished)
+        for name, mover in self._movers.items():
+            m.d.sync += unfinished[name].eq(unfinished[name] + mover.begin - mover.finished)
         m.d.sync += ahead.eq(Mux(self.o_begin_weights, 0, ahead) + self.o_begin)
         with m.Switch(state):
             with m.Case(_State.IDLE), m.If(self.i_start):
@@ -128,16 +154,16 @@ class Fetch(wiring.Component):
             m.d.sync += begun.eq(Cat(self.o_index, begun))
         indices = Array([self.o_index, *(begun.word_select(number, INDEX) for number in range(_COMPUTES))])
         index = indices[back]
-        for name in self._movers:
-            begins, moves = getattr(self, f"o_begin_{name}"), Signal(INDEX, name=f"index_{name}", reset_less=True)
-            with m.If(begins):
+        for number, (name, mover) in enumerate(self._movers.items()):
+            moves = Signal(INDEX, name=f"index_{name}", reset_less=True)
+            with m.If(mover.begin):
                 m.d.sync += moves.eq(self.o_index)
-            index = Mux(getattr(self, f"i_stop_{name}"), moves, index)
+            index = Mux(self.i_movers[number], moves, index)
         return Mux(self.i_stop >= Stop.TIME, self.o_index, index)
 
     def _check(self, m: Module, state: Value, word: Value) -> Value:
         """Shift words in, check each a cycle later, and return why the command is refused when all are there."""
-        arrives = (state == _State.READ) & (word != 0)
+        arrives, words = (state == _State.READ) & (word != 0), self.o_words.as_value()
         opcode = Signal(4)
         checks = Signal()
         index = Signal(range(WORDS))
@@ -153,10 +179,10 @@ class Fetch(wiring.Component):
                 m.d.comb += is_level.eq(1)  # none: word 0 has no trips
         m.d.sync += [checks.eq(arrives), index.eq(word - 1)]
         with m.If(arrives):
-            m.d.sync += self.o_words.eq(Cat(self.o_words[32:], self.i_word))
+            m.d.sync += self.o_words.eq(Cat(words[32:], self.i_word))
         with m.If(arrives & (word == 1)):
             m.d.sync += opcode.eq(self.i_word)
-        top = self.o_words[-32:]
+        top = words[-32:]
         wrong = (top & ~allowed).any() | (is_level & ~top[:TRIPS].any())
         m.d.comb += is_bad.eq(wrong | (was_bad & (index != 0)))
         with m.If(checks):
@@ -166,60 +192,49 @@ class Fetch(wiring.Component):
     def _check_fields(self, m: Module, is_bad: Value) -> Value:
         """Check what words alone do not show: flags that exclude one another, and sums that stay."""
         is_matmul, is_pool, is_end = (self.is_a(name) for name in ("matmul", "pool", "end"))
-        moves = Cat(self.is_a(name) for name in self._movers).any() if self._movers else Const(0)
-        valid = self.field(KINDS["load"].fields["valid"])
-        add, emit, bias, relu, clip, high, exchange = (
-            self.field(KINDS["matmul"].fields[name])
-            for name in ("add", "emit", "bias", "relu", "clip", "high", "exchange")
-        )
-        many = self.field(KINDS["matmul"].trips()["n"]) != 1
+        moves = Cat(Const(0), *map(self.is_a, self._movers)).any()
+        words = self.o_words
+        many = words.levels[KINDS["matmul"].levels.index("n")].trips != 1
         exclusive = (
-            (add & bias)
-            | (~emit & (relu | clip))
-            | ((many | exchange) & (add | ~emit))
-            | (many & exchange)
-            | (high > BF16.overflow)
+            (words.add & words.bias)
+            | (~words.emit & (words.relu | words.clip))
+            | ((many | words.exchange) & (words.add | ~words.emit))
+            | (many & words.exchange)
+            | (words.high > BF16.overflow)
         )
         left = Signal()  # sums stay
         with m.If(self.o_begin):
-            m.d.sync += left.eq(is_matmul & ~emit)
+            m.d.sync += left.eq(is_matmul & ~words.emit)
         refused = Signal(Stop)
-        with m.If(is_bad | (is_matmul & exclusive) | (moves & ((valid == 0) | (valid > self.config.size)))):
+        with m.If(is_bad | (is_matmul & exclusive) | (moves & ((words.valid == 0) | (words.valid > self.config.size)))):
             m.d.comb += refused.eq(Stop.COMMAND)
         with m.Elif(~(is_matmul | is_pool | is_end | moves)):
             m.d.comb += refused.eq(Stop.ENGINE)
-        with m.Elif(~moves & (left != (is_matmul & add))):
+        with m.Elif(~moves & (left != (is_matmul & words.add))):
             m.d.comb += refused.eq(Stop.SUMS)
         return refused
 
     def _begin(self, m: Module, state: Value, word: Value, unfinished: Mapping[str, Value], read: Value) -> None:
         """Hand the command to its engines, or end the program."""
-        without = ~self.is_a("matmul")
-        exchange = ~without & self.field(KINDS["matmul"].fields["exchange"])
-        waiting = {
-            name: (self.field(COMMON[f"{name}s"]) != ANY) & (count > self.field(COMMON[f"{name}s"]))
-            for name, count in unfinished.items()
-        }
+        words, without = self.o_words, ~self.is_a("matmul")
+        exchange = ~without & words.exchange
+        waiting = {name: (words[f"{name}s"] != ANY) & (count > words[f"{name}s"]) for name, count in unfinished.items()}
         waits, loaded = Cat(waiting.values()), ~waiting.get("load", Const(0))
         changes = exchange | self.o_exchanged
         may = ~waits.any() & self.i_ready & (~changes | self.i_drained)
         m.d.comb += self.o_begin_weights.eq(~without & ~read & self.i_ready_weights & loaded & (~changes | may))
         m.d.sync += read.eq((read | self.o_begin_weights) & ~self.o_begin)
         with m.If(self.is_a("end")), m.If(Cat(unfinished.values()) == 0):
-            m.d.sync += [state.eq(_State.IDLE), self.o_ended.eq(1), self.o_tag.eq(self.field(COMMON["tag"]))]
-        for name in self._movers:
+            m.d.sync += [state.eq(_State.IDLE), self.o_ended.eq(1), self.o_tag.eq(words.tag)]
+        for name, mover in self._movers.items():
             with m.Elif(self.is_a(name)):
-                m.d.comb += getattr(self, f"o_begin_{name}").eq(~waits.any() & getattr(self, f"i_ready_{name}"))
+                m.d.comb += mover.begin.eq(~waits.any() & mover.ready)
         with m.Elif(may & (without | read | self.o_begin_weights)):
             m.d.comb += self.o_begin.eq(1)
             m.d.sync += self.o_exchanged.eq(exchange)
-        with m.If(Cat(self.o_begin, *(getattr(self, f"o_begin_{name}") for name in self._movers)).any()):
+        with m.If(Cat(self.o_begin, *(mover.begin for mover in self._movers.values())).any()):
             m.d.sync += [state.eq(_State.READ), word.eq(0), self.o_index.eq(self.o_index + 1)]
 
     def is_a(self, opcode: str) -> Value:
         """Whether ``o_words`` is such a command."""
-        return self.o_words[:4] == KINDS[opcode].code
-
-    def field(self, place: Field) -> Value:
-        """A field of ``o_words``."""
-        return self.o_words[32 * place.word + place.low :][: place.width]
+        return self.o_words.opcode == KINDS[opcode].code

@@ -13,7 +13,9 @@
 Invariant: the level that advances is the innermost one that has trips left; all inner ones begin again.
 """
 
-from amaranth.hdl import Cat, Module, Mux, Signal
+from collections.abc import Sequence
+
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -31,6 +33,14 @@ class LevelLayout(data.StructLayout):
 
     def __init__(self, step: int = STEP) -> None:
         super().__init__({"trips": TRIPS, "step": step})
+
+
+def next_step(last: Value, steps: Sequence[Value]) -> Value:
+    """The step of the level that advances, where those of ``last`` begin again."""
+    step = steps[-1]
+    for level in reversed(range(len(steps) - 1)):
+        step = Mux(last[level], step, steps[level])
+    return step
 
 
 class Loop(wiring.Component):
@@ -84,9 +94,7 @@ class Loop(wiring.Component):
         m = Module()
         lefts = [Signal(TRIPS, name=f"left_{level}") for level in range(self.levels)]
         m.d.comb += self.o_last.eq(Cat(left == 0 for left in lefts))
-        step = self.i_levels[-1].step
-        for level in reversed(range(self.levels - 1)):
-            step = Mux(self.o_last[level], step, self.i_levels[level].step)
+        step = next_step(self.o_last, [level.step for level in self.i_levels])
         with m.If(self.i_begin):
             m.d.sync += self.o_address.eq(self.i_base)
         with m.Elif(self.i_next):

@@ -8,7 +8,7 @@
 """
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
-from amaranth.lib import wiring
+from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from openmxu.spec.accelerator import AcceleratorConfig
@@ -30,7 +30,7 @@ class Pool(wiring.Component):
     """The largest words of windows.
 
     Latency: two cycles from the last row of a window to its result. Throughput: a row in a cycle. Back-pressure: a
-    result waits for ``i_taken``; no row is taken meanwhile.
+    result waits for ``o.ready``; no row is taken meanwhile.
     """
 
     def __init__(self, config: AcceleratorConfig) -> None:
@@ -42,24 +42,22 @@ class Pool(wiring.Component):
                 "i_valid": In(1),
                 **dict.fromkeys(("i_first", "i_last"), In(1)),  # the first and the last row of a window
                 "o_ready": Out(1),
-                "o_row": Out(row),
-                "o_valid": Out(1),
-                "i_taken": In(1),  # the result is taken, if there is one
+                "o": Out(stream.Signature(row)),
             }
         )
 
     def elaborate(self, platform: object) -> Module:
         """Compare each word with the largest one so far."""
         m = Module()
-        m.d.comb += self.o_ready.eq(~self.o_valid | self.i_taken)
+        m.d.comb += self.o_ready.eq(~self.o.valid | self.o.ready)
         valid, first, last = Signal(), Signal(), Signal()
         with m.If(self.o_ready):  # both steps go on
             m.d.sync += [valid.eq(self.i_valid), first.eq(self.i_first), last.eq(self.i_last)]
-            m.d.sync += self.o_valid.eq(valid & last)
+            m.d.sync += self.o.valid.eq(valid & last)
         for index in range(self.config.size):
             largest = Signal(BF16.width, name=f"largest_{index}", reset_less=True)
             key = Signal(BF16.width, name=f"key_{index}", reset_less=True)
-            m.d.comb += self.o_row.word_select(index, BF16.width).eq(_word(largest))
+            m.d.comb += self.o.payload.word_select(index, BF16.width).eq(_word(largest))
             with m.If(self.o_ready):
                 m.d.sync += key.eq(_key(self.i_row.word_select(index, BF16.width)))
             with m.If(self.o_ready & valid & (first | (key > largest))):

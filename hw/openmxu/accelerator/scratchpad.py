@@ -19,6 +19,29 @@ from openmxu.spec.accelerator import AcceleratorConfig
 from openmxu.spec.formats import BF16
 
 
+def memory_of_lanes(
+    m: Module, name: str, depth: int, read: tuple[Value, Value], written: tuple[Value, Value, Value]
+) -> Value:
+    """Make a memory for each lane, and return what they show.
+
+    They read a row, if it is read, and write a row: its number, its words, and which of them to write.
+    """
+    shows, count = [], len(written[2])
+    for lane in range(count):
+        width = len(written[1]) // count
+        memory = m.submodules[f"{name}_{lane}"] = Memory(shape=width, depth=depth, init=[])
+        reads, writes = memory.read_port(), memory.write_port()
+        m.d.comb += [
+            reads.addr.eq(read[0]),
+            reads.en.eq(read[1]),
+            writes.addr.eq(written[0]),
+            writes.data.eq(written[1].word_select(lane, width)),
+            writes.en.eq(written[2][lane]),
+        ]
+        shows.append(reads.data)
+    return Cat(shows)
+
+
 class Scratchpad(wiring.Component):
     """A memory of rows, a lane for each word.
 
@@ -46,8 +69,8 @@ class Scratchpad(wiring.Component):
         """Give each bank's ports to the unit, or to what moves rows."""
         m = Module()
         if not self.config.beat:
-            bank = self._bank(m, 0, (self.i_row, self.i_read), (self.i_written, self.i_data, self.i_write))
-            m.d.comb += self.o_data.eq(bank)
+            read, written = (self.i_row, self.i_read), (self.i_written, self.i_data, self.i_write)
+            m.d.comb += self.o_data.eq(memory_of_lanes(m, "bank_0", self.config.rows, read, written))
             return m
         rows, shown, stored = [], Signal(), Signal()
         for bank in range(2):
@@ -63,7 +86,7 @@ class Scratchpad(wiring.Component):
             read = Mux(reads, self.i_row, self.i_store_row)[1:], reads | stores
             lanes = Mux(writes, self.i_write, loads.replicate(self.config.size))
             row, data = Mux(writes, self.i_written, self.i_load_row)[1:], Mux(writes, self.i_data, self.i_load_data)
-            rows.append(self._bank(m, bank, read, (row, data, lanes)))
+            rows.append(memory_of_lanes(m, f"bank_{bank}", -(-self.config.rows // 2), read, (row, data, lanes)))
             with m.If(reads):
                 m.d.sync += shown.eq(bank)
             with m.If(stores):
@@ -73,20 +96,3 @@ class Scratchpad(wiring.Component):
                 m.d.comb += self.o_loaded.eq(1)
         m.d.comb += [self.o_data.eq(Mux(shown, rows[1], rows[0])), self.o_store_data.eq(Mux(stored, rows[1], rows[0]))]
         return m
-
-    def _bank(self, m: Module, bank: int, read: tuple[Value, Value], written: tuple[Value, Value, Value]) -> Value:
-        """Make a bank: a row to read, if it is read; a row, its words and lanes to write. Return what it shows."""
-        depth = -(-self.config.rows // (2 if self.config.beat else 1))
-        shows = []
-        for lane in range(self.config.size):
-            memory = m.submodules[f"bank_{bank}_{lane}"] = Memory(shape=BF16.width, depth=depth, init=[])
-            reads, writes = memory.read_port(), memory.write_port()
-            m.d.comb += [
-                reads.addr.eq(read[0]),
-                reads.en.eq(read[1]),
-                writes.addr.eq(written[0]),
-                writes.data.eq(written[1].word_select(lane, BF16.width)),
-                writes.en.eq(written[2][lane]),
-            ]
-            shows.append(reads.data)
-        return Cat(shows)

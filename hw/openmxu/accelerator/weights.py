@@ -35,7 +35,7 @@ class WeightsCommand(data.StructLayout):
     def __init__(self) -> None:
         super().__init__(
             {
-                "address": ADDRESS,
+                "weights": ADDRESS,  # the first row
                 "bias": 1,
                 "trips": data.ArrayLayout(TRIPS, 4),  # of kx, ky, block and n
                 "exchange": 1,  # a tile is a row of the scratchpad; the first is ones without a row, if bias
@@ -108,7 +108,7 @@ class WeightReader(wiring.Component):
             loop.i_next.eq(goes & (biases == 0)),
         ]
         with m.If(begun):
-            m.d.sync += self.o_address.eq(command.address)
+            m.d.sync += self.o_address.eq(command.weights)
         with m.Elif(self.o_read):
             m.d.sync += self.o_address.eq(self.o_address + 1)
         with m.If(goes & (biases != 0)):

@@ -10,13 +10,14 @@
 from typing import Any
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
-from amaranth.lib import data, wiring
+from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from openmxu.accelerator.loop import STEP, LevelLayout, Loop
 from openmxu.arith.converter import Converter
 from openmxu.spec.accelerator import AcceleratorConfig
 from openmxu.spec.formats import BF16, FP32
+from openmxu.unit.accumulator import ResultBeat
 
 LEVELS = 3
 
@@ -27,7 +28,7 @@ class WriterCommand(data.StructLayout):
     def __init__(self) -> None:
         super().__init__(
             {
-                "base": STEP,  # the first row
+                "writes": STEP,  # the first row
                 "levels": data.ArrayLayout(LevelLayout(), LEVELS),
                 "pool": 1,  # results of the pool; else of the unit
                 "emit": 1,  # there are results
@@ -57,7 +58,6 @@ class Writer(wiring.Component):
     def __init__(self, config: AcceleratorConfig) -> None:
         self.config = config
         row = config.size * BF16.width
-        names = ("unit", "pool")
         super().__init__(
             {
                 "i_command": In(WriterCommand()),
@@ -65,10 +65,8 @@ class Writer(wiring.Component):
                 "i_fed": In(1),  # the rows of a command have all been asked for
                 "i_stop": In(1),  # write nothing
                 "o_ready": Out(1),
-                "i_unit": In(config.size * FP32.width),
-                "i_pool": In(row),
-                **{f"i_{name}_valid": In(1) for name in names},
-                **{f"o_{name}_ready": Out(1) for name in names},
+                "unit": In(stream.Signature(ResultBeat(FP32, config.size))),
+                "pool": In(stream.Signature(row)),
                 "o_row": Out(STEP),  # row that is written now, if o_write
                 "o_data": Out(row),
                 "o_lanes": Out(config.size),  # words to write
@@ -89,21 +87,22 @@ class Writer(wiring.Component):
         m.d.comb += [
             self.o_ready.eq(~waits),
             begins.eq(waits & ~busy),
-            loop.i_base.eq(command.base),
+            loop.i_base.eq(command.writes),
             loop.i_levels.eq(command.levels),
             loop.i_begin.eq(begun),
         ]
         with m.If(self.i_begin):
-            m.d.sync += [following.eq(self.i_command), waits.eq(1)]
-        with m.Elif(begins):
-            m.d.sync += waits.eq(0)
+            m.d.sync += following.eq(self.i_command)
         with m.If(begins):
-            m.d.sync += [command.eq(following), busy.eq(1)]
-        with m.Elif(ends):
-            m.d.sync += busy.eq(0)
+            m.d.sync += command.eq(following)
         ended = Signal()
-        m.d.sync += [begun.eq(begins), ended.eq(ends), self.o_done.eq(ended)]
-
+        m.d.sync += [
+            waits.eq(self.i_begin | (waits & ~begins)),
+            busy.eq(begins | (busy & ~ends)),
+            begun.eq(begins),
+            ended.eq(ends),
+            self.o_done.eq(ended),
+        ]
         self._write(m, command, loop, busy & ~begun, ends)
         return m
 
@@ -112,12 +111,12 @@ class Writer(wiring.Component):
         fed = Signal(2)  # commands, of the two here, that are fed
         m.d.sync += fed.eq(fed + self.i_fed - ends)
         goes = walking & command.emit & ~self.i_stop & ~self.o_outside
-        valid = Mux(command.pool, self.i_pool_valid, self.i_unit_valid)
+        valid = Mux(command.pool, self.pool.valid, self.unit.valid)
         taken = Signal()
         m.d.comb += [
             self.o_outside.eq(walking & command.emit & (loop.o_address >= self.config.rows)),
-            self.o_unit_ready.eq(goes & ~command.pool),
-            self.o_pool_ready.eq(goes & command.pool),
+            self.unit.ready.eq(goes & ~command.pool),
+            self.pool.ready.eq(goes & command.pool),
             taken.eq(goes & valid),
             loop.i_next.eq(taken),
             ends.eq(Mux(command.emit, taken & loop.o_last.all(), walking & (fed != 0)) & ~self.i_stop),
@@ -129,18 +128,18 @@ class Writer(wiring.Component):
         with m.Elif(taken):
             m.d.sync += lane.eq(lane.rotate_left(1))
         row = Signal.like(self.o_row)
-        sums, largest = Signal.like(self.i_unit), Signal.like(self.i_pool)
+        sums, largest = Signal.like(self.unit.payload.data), Signal.like(self.pool.payload)
         how = Signal.like(command)
         activated = []
         for index in range(self.config.size):
             m.submodules[f"rounded_{index}"] = rounded = Converter(FP32, BF16)
-            m.d.comb += rounded.i.eq(sums.word_select(index, FP32.width))
+            m.d.comb += rounded.i.eq(sums[index])
             activated.append(Mux(how.pool, largest.word_select(index, BF16.width), _activated(rounded.o, how)))
         m.d.sync += [
             took.eq(taken),
             row.eq(loop.o_address),
-            sums.eq(self.i_unit),
-            largest.eq(self.i_pool),
+            sums.eq(self.unit.payload.data),
+            largest.eq(self.pool.payload),
             how.eq(command),
             self.o_write.eq(took & ~self.i_stop),
             lanes.eq(lane | (~command.exchange).replicate(self.config.size)),

@@ -9,7 +9,6 @@ from collections.abc import Collection, Iterable, Sequence
 
 from openmxu_sim.netlist.body import LIMB, Body, limbs
 from openmxu_sim.netlist.circuit import Circuit
-from openmxu_sim.netlist.rtlil import NetlistError
 
 
 class Code:
@@ -39,10 +38,9 @@ class Code:
             field, width = self.fields[register.name]
             state.append(f"uint32_t {field}_at; {word} {field}_before[{register.cycles - 1}][{limbs(width)}];")
         for memory in memories:
-            if memory.width > LIMB:
-                raise NetlistError(f"memory {memory.name} must have words of at most {LIMB} bits, not {memory.width}")
             narrow = 16 if 1 < memory.width <= 16 else LIMB  # a bit is all ones
-            state.append(f"uint{narrow}_t {self._memories[memory.name]}[{memory.depth}][{copies}];")
+            places = f"[{memory.depth}][{limbs(memory.width)} * {copies}]"
+            state.append(f"uint{narrow}_t {self._memories[memory.name]}{places};")
         self._text = [
             _structure(f"{name}_state", state or ["char nothing;"]),
             _structure(f"{name}_in", [f"{word} {port}[{limbs(width)}];" for port, width in circuit.inputs.items()]),
@@ -140,18 +138,21 @@ class Code:
                 after.append(f"if (++s@->{field}_at == {register.cycles - 1}) s@->{field}_at = 0;")
         copies = "for (int l = 0; l < LANES; l++) " if self._lanes else ""
         lane = "[l]" if self._lanes else ""
-        index = "l" if self._lanes else "0"
+        place = "{} * LANES + l" if self._lanes else "{}"  # of a limb
         writes = []
         for read in self._reads:
             enable, address = body.limb(circuit.word([read.enable])), body.number(circuit.word(read.address))
             field, _ = self.fields[read.name]
             memory = self._memories[read.memory.name]
-            after.append(f"{copies}if ({enable}{lane}) s@->{field}[0]{lane} = s@->{memory}[{address}{lane}][{index}];")
+            for limb in range(limbs(read.memory.width)):
+                shown = f"{memory}[{address}{lane}][{place.format(limb)}]"
+                after.append(f"{copies}if ({enable}{lane}) s@->{field}[{limb}]{lane} = s@->{shown};")
         for write in self._writes:
             enable, address = body.limb(circuit.word([write.enable])), body.number(circuit.word(write.address))
-            data = body.limb(circuit.word(write.data))
             memory = self._memories[write.memory.name]
-            writes.append(f"{copies}if ({enable}{lane}) s@->{memory}[{address}{lane}][{index}] = {data}{lane};")
+            for limb, data in enumerate(body.limbs(circuit.word(write.data))):
+                written = f"{memory}[{address}{lane}][{place.format(limb)}]"
+                writes.append(f"{copies}if ({enable}{lane}) s@->{written} = {data}{lane};")
         body.lines += after + writes
 
 

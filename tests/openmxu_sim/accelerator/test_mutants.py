@@ -98,7 +98,7 @@ def test_mistakes_of_engines(count: int) -> None:
 def test_mistakes_of_movers(count: int) -> None:
     """Seen by the tests of the machine on its bus."""
     config = replace(MACHINE, beat=32)
-    parts = [f"{mover}{part}" for mover in ("loader", "storer") for part in ("", ".walk", ".bursts")]
+    parts = [f"{mover}{part}" for mover in ("loader", "storer") for part in ("", ".bursts")]
     parts = ["master", *(f"accelerator.{part}" for part in ("scratchpad", *parts))]
     drawn = _mutants(AttachedAccelerator(config), count, *parts)
     assert len(_unseen(drawn, config, _check_bus)) <= count // 10

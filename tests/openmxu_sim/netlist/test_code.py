@@ -188,18 +188,21 @@ def test_delays(width: int, cycles: int, tapped: bool) -> None:
     assert taps.tolist() == [0, *(word >> width - 1 for word in words[:-1])] if tapped else not taps.any()
 
 
-@pytest.mark.parametrize("width", [1, 2, 16, 17, 32])
+@pytest.mark.parametrize("width", [1, 2, 16, 17, 32, 33, 80])
 def test_words_of_a_memory(width: int) -> None:
     """All of a word comes back, and one of one bit is all ones, as it masks others."""
-    m, i, o = Module(), Signal(width, name="i"), Signal(32, name="o")
+    limbs = -(-width // 32)
+    m, i, o = Module(), Signal(width, name="i"), Signal(32 * limbs, name="o")
     m.submodules.memory = memory = Memory(shape=width, depth=4, init=[])
     write, read = memory.write_port(), memory.read_port()
     m.d.comb += [write.data.eq(i), write.en.eq(1)]
-    m.d.comb += o.eq(Mux(read.data[0], 0xFFFFFFFF, read.data))
+    m.d.comb += o.eq(Mux(read.data[0], -1, read.data))
     _, _, run = _compiled(m, [i, o], clock=True)
-    words = np.uint32([0, 1, (1 << width) - 1, (1 << width) - 2])
-    found = run(np.repeat(np.where((width == 1) & (words == 1), 0xFFFFFFFF, words).astype(np.uint32), 3))
-    assert found[2::3, 0].tolist() == np.where(words & 1, 0xFFFFFFFF, words).tolist()
+    for word in (0, 1, (1 << width) - 1, (1 << width) - 2, (1 << width) // 3 & ~1):
+        given = -word if width == 1 else word
+        found = run(np.uint32([[given >> 32 * limb & 0xFFFFFFFF for limb in range(limbs)]] * 3))[2]
+        seen = sum(int(limb) << 32 * index for index, limb in enumerate(found))
+        assert seen == ((1 << 32 * limbs) - 1 if word & 1 else word)
 
 
 # Netlists as functions

@@ -89,16 +89,12 @@ class BusAccelerator(wiring.Component):
         if not config.beat:
             raise ValueError(f"beat must be 32 bits or more on a bus, not {config.beat}")
         self.config, self.bus = config, bus
-        self._front = axi_lite(REGISTERS) if bus == "axi" else wishbone(32, REGISTERS, In)
-        clocks, *prefixes = ("aclk", "aresetn"), "s_axil_", "m_axi_"
+        clocks, front, manager = ("aclk", "aresetn"), "s_axil_", "m_axi_"
         if bus == "wishbone":
-            clocks, *prefixes = ("clk", "rst"), "s_wb_", "m_wb_"
-        self._prefixes = prefixes
-        ports = {
-            f"{prefix}{name}": port
-            for prefix, named in zip(prefixes, (self._front, _manager(config, bus)), strict=True)
-            for name, port in named.items()
-        }
+            clocks, front, manager = ("clk", "rst"), "s_wb_", "m_wb_"
+        registers = axi_lite(REGISTERS) if bus == "axi" else wishbone(32, REGISTERS, In)
+        self._ports = {front: registers, manager: _manager(config, bus)}  # by their prefixes
+        ports = {f"{prefix}{name}": port for prefix, named in self._ports.items() for name, port in named.items()}
         super().__init__({**dict.fromkeys(clocks, In(1)), **ports, "irq": Out(1)})
 
     @property
@@ -124,30 +120,17 @@ class BusAccelerator(wiring.Component):
             ResetSignal("host").eq(reset),
             self.irq.eq(control.o_interrupt),
         ]
-        connect_ports(m, self, front, self._front, self._prefixes[0])
-        connect_ports(m, self, attached, _manager(self.config, self.bus), self._prefixes[1])
-        self._connect_control(m, control, front.port, attached)
+        for part, (prefix, ports) in zip((front, attached), self._ports.items(), strict=True):
+            connect_ports(m, self, part, ports, prefix)
+        wiring.connect(m, front.port, control.port)
+        self._connect_control(m, control, attached)
         return m
 
-    def _connect_control(self, m: Module, control: Control, port: Any, attached: AttachedAccelerator) -> None:
+    def _connect_control(self, m: Module, control: Control, attached: AttachedAccelerator) -> None:
+        given = ("base", "start", "program", "halt", "window", "address", "data")
+        state = ("running", "ended", "quiet", "tag", "index", "stop")
         m.d.comb += [
-            control.i_read.eq(port.read),
-            control.i_written.eq(port.written),
-            control.i_write.eq(port.write),
-            control.i_data.eq(port.data),
-            port.shown.eq(control.o_data),
-            port.readable.eq(control.o_readable),
-            port.writable.eq(control.o_writable),
-            attached.i_base.eq(control.o_base),
-            attached.i_start.eq(control.o_start),
-            attached.i_program.eq(control.o_program),
-            attached.i_halt.eq(control.o_halt),
-            attached.i_window.eq(control.o_window),
             attached.i_write.eq(control.o_write << MEMORIES.index("program")),
-            attached.i_address.eq(control.o_address),
-            attached.i_data.eq(control.o_word),
-            *(getattr(control, f"i_{name}").eq(getattr(attached, f"o_{name}")) for name in _STATE),
+            *(getattr(attached, f"i_{name}").eq(getattr(control, f"o_{name}")) for name in given),
+            *(getattr(control, f"i_{name}").eq(getattr(attached, f"o_{name}")) for name in state),
         ]
-
-
-_STATE = ("running", "ended", "quiet", "tag", "index", "stop")

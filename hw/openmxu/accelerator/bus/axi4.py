@@ -27,19 +27,8 @@ _INCREMENTS, _BUFFERABLE = 1, 3
 
 def axi4(config: AcceleratorConfig) -> dict[str, Any]:
     """The ports of an AXI4 manager."""
-    request: dict[str, Any] = {
-        "id": Out(1),
-        "addr": Out(ADDRESS),
-        "len": Out(8),
-        "size": Out(3),
-        "burst": Out(2),
-        "lock": Out(1),
-        "cache": Out(4),
-        "prot": Out(3),
-        "qos": Out(4),
-        "valid": Out(1),
-        "ready": In(1),
-    }
+    widths = {"id": 1, "addr": ADDRESS, "len": 8, "size": 3, "burst": 2, "lock": 1, "cache": 4, "prot": 3, "qos": 4}
+    request = {**{name: Out(width) for name, width in widths.items()}, "valid": Out(1), "ready": In(1)}
     written = {"data": Out(config.beat), "strb": Out(config.beat // 8), "last": Out(1), "valid": Out(1), "ready": In(1)}
     answer = {"id": In(1), "resp": In(2), "valid": In(1), "ready": Out(1)}
     read = {"id": In(1), "data": In(config.beat), "resp": In(2), "last": In(1), "valid": In(1), "ready": Out(1)}

@@ -1,12 +1,12 @@
 """Registers of an accelerator on a bus: what it is, how a program is written and started, how it ended."""
 
-from collections.abc import Mapping
 from enum import IntEnum
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
+from openmxu.accelerator.bus.register_ports import RegisterPort
 from openmxu.accelerator.errors import Stop
 from openmxu.accelerator.fetch import INDEX
 from openmxu.accelerator.movers.bursts import PAGE_BITS
@@ -75,15 +75,12 @@ class Control(wiring.Component):
         self.config = config
         super().__init__(
             {
-                **dict.fromkeys(("i_read", "i_written"), In(8)),  # byte addresses
-                **dict.fromkeys(("o_data", "o_word"), Out(_WORD)),  # to the host, and to the memory of commands
+                "port": In(RegisterPort()),
                 "o_program": Out(_WORD),  # word at which a program starts
                 "o_address": Out(_WORD),  # word that o_write writes
+                "o_data": Out(_WORD),  # what it writes
                 "o_window": Out(_WORD),  # in words
-                "i_data": In(_WORD),
-                **dict.fromkeys(("i_write", "i_running", "i_ended", "i_quiet"), In(1)),
-                "o_readable": Out(1),  # there is a register at i_read
-                "o_writable": Out(1),  # the register at i_written can be written now
+                **dict.fromkeys(("i_running", "i_ended", "i_quiet"), In(1)),
                 "o_interrupt": Out(1),
                 **dict.fromkeys(("o_start", "o_halt", "o_reset", "o_write"), Out(1)),
                 "o_base": Out(BASE),
@@ -95,69 +92,64 @@ class Control(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         """Keep what is written, and count."""
         m = Module()
-        length = Signal(BASE)
-        pending, enabled, was = Signal(2), Signal(2), Signal(2)
+        port, pending, was = self.port, Signal(2), Signal(2)
         cycles, resets = Signal(_WORD), Signal()
         stopped = self.i_stop != Stop.NONE
-        kept = {Register.START: self.o_program, Register.ADDRESS: self.o_address, Register.ENABLE: enabled}
-        pages = {Register.WINDOW: self.o_base, Register.LENGTH: length}
+        kept, written = self._write(m)
+        enabled, length = kept[Register.ENABLE][0], kept[Register.LENGTH][0]
         shown = {
             **{register: Const(value, _WORD) for register, value in constants(self.config).items()},
-            **kept,
-            **{register: Cat(Const(0, PAGE_BITS), page) for register, page in pages.items()},
+            **{register: Cat(Const(0, low), signal) for register, (signal, low) in kept.items()},
+            Register.CONTROL: Const(0, _WORD),
             Register.STATUS: Cat(self.i_running, self.i_ended, stopped, self.i_quiet, resets),
             Register.TAG: self.i_tag,
             Register.STOP: Cat(self.i_stop, Const(0, 16 - len(self.i_stop)), self.i_index),
             Register.INTERRUPT: pending,
             Register.CYCLES: cycles,
         }
-        self._show(m, shown)
-        written = self._write(m, kept, pages)
+        with m.Switch(port.read):
+            for register, value in shown.items():
+                with m.Case(register):
+                    m.d.comb += [port.shown.eq(value), port.readable.eq(1)]
         m.d.comb += [
             self.o_window.eq(Cat(Const(0, PAGE_BITS - 1), length)),
             self.o_interrupt.eq((pending & enabled).any()),
-            self.o_start.eq(written[Register.CONTROL] & self.i_data[0] & ~resets),
-            self.o_halt.eq((written[Register.CONTROL] & self.i_data[1]) | resets),
+            self.o_start.eq(written[Register.CONTROL] & port.data[0] & ~resets),
+            self.o_halt.eq((written[Register.CONTROL] & port.data[1]) | resets),
             self.o_reset.eq(resets & ~self.i_running & self.i_quiet),
-            self.o_word.eq(self.i_data),
+            self.o_data.eq(port.data),
             self.o_write.eq(written[Register.DATA]),
         ]
         now = Cat(self.i_ended, stopped)
         m.d.sync += [
             was.eq(now),
-            pending.eq((pending & ~(self.i_data[:2] & written[Register.INTERRUPT].replicate(2))) | (now & ~was)),
-            resets.eq((resets | (written[Register.CONTROL] & self.i_data[2])) & ~self.o_reset),
+            pending.eq((pending & ~(port.data[:2] & written[Register.INTERRUPT].replicate(2))) | (now & ~was)),
+            resets.eq((resets | (written[Register.CONTROL] & port.data[2])) & ~self.o_reset),
             cycles.eq(Mux(self.o_start, 0, cycles + self.i_running)),
         ]
         with m.If(written[Register.DATA]):
             m.d.sync += self.o_address.eq(self.o_address + 1)
         return m
 
-    def _show(self, m: Module, shown: Mapping[Register, Value]) -> None:
-        with m.Switch(self.i_read):
-            for register, value in shown.items():
-                with m.Case(register):
-                    m.d.comb += [self.o_data.eq(value), self.o_readable.eq(1)]
-            with m.Case(Register.CONTROL):
-                m.d.comb += self.o_readable.eq(1)
-
-    def _write(
-        self, m: Module, kept: Mapping[Register, Signal], pages: Mapping[Register, Signal]
-    ) -> dict[Register, Value]:
-        """Keep a word that is written, and return which register is written now."""
-        others = (Register.CONTROL, Register.INTERRUPT, Register.DATA)
-        written = {register: Signal(name=f"writes_{register.name.lower()}") for register in (*kept, *pages, *others)}
-        for register, now in written.items():
-            may = ~self.i_running if register in (Register.DATA, *pages) else 1
-            with m.If((self.i_written == register) & may):
-                m.d.comb += [self.o_writable.eq(1), now.eq(self.i_write)]
-        for register, signal in kept.items():
+    def _write(self, m: Module) -> tuple[dict[Register, tuple[Signal, int]], dict[Register, Value]]:
+        """Keep words that are written; return what is kept, from which bit on, and which register is written now."""
+        port, written = self.port, dict[Register, Value]()
+        kept = {
+            Register.START: (self.o_program, 0),
+            Register.ADDRESS: (self.o_address, 0),
+            Register.ENABLE: (Signal(2, name="enabled"), 0),
+            Register.WINDOW: (self.o_base, PAGE_BITS),
+            Register.LENGTH: (Signal(BASE, name="length"), PAGE_BITS),
+        }
+        for register in (*kept, Register.CONTROL, Register.INTERRUPT, Register.DATA):
+            written[register] = now = Signal(name=f"writes_{register.name.lower()}")
+            idle = ~self.i_running if register in (Register.WINDOW, Register.LENGTH, Register.DATA) else 1
+            with m.If((port.written == register) & idle):
+                m.d.comb += [port.writable.eq(1), now.eq(port.write)]
+        for register, (signal, low) in kept.items():
             with m.If(written[register]):
-                m.d.sync += signal.eq(self.i_data)
-        for register, page in pages.items():
-            with m.If(written[register]):
-                m.d.sync += page.eq(self.i_data[PAGE_BITS:])
-        return written
+                m.d.sync += signal.eq(port.data[low:])
+        return kept, written
 
 
 def constants(config: AcceleratorConfig) -> dict[Register, int]:

@@ -15,16 +15,17 @@ _OKAY, _SLVERR = 0, 2
 
 
 class RegisterPort(wiring.Signature):
-    """Reads and writes of registers, see :class:`~openmxu.accelerator.bus.control.Control`."""
+    """Reads and writes of registers, by a host."""
 
     def __init__(self) -> None:
         super().__init__(
             {
-                **dict.fromkeys(("read", "written"), Out(ADDRESS)),
+                **dict.fromkeys(("read", "written"), Out(ADDRESS)),  # byte addresses
                 "data": Out(32),
-                "write": Out(1),
-                "shown": In(32),
-                **dict.fromkeys(("readable", "writable"), In(1)),
+                "write": Out(1),  # write data at written; only if writable
+                "shown": In(32),  # what is at read
+                "readable": In(1),  # there is a register at read
+                "writable": In(1),  # the register at written can be written now
             }
         )
 

@@ -4,8 +4,11 @@ from amaranth.hdl import Module, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from openmxu.accelerator.movers.walk import WORD
 from openmxu.spec.accelerator import AcceleratorConfig
+from openmxu.spec.commands import KINDS
+
+WORD = KINDS["load"].fields["address"].width
+"""Bits of a word's address."""
 
 MOST = 16
 """Beats of the longest burst."""

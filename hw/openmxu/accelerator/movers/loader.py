@@ -13,13 +13,13 @@ row, those behind of the group before.
 from typing import Any
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
-from amaranth.lib import data, stream, wiring
+from amaranth.lib import data
+from amaranth.lib.fifo import SyncFIFOBuffered
 from amaranth.lib.wiring import In, Out
 
 from openmxu.accelerator.loop import STEP
-from openmxu.accelerator.movers.bursts import MOST, ROOM, Burst, Bursts
-from openmxu.accelerator.movers.fifo import WideFifo
-from openmxu.accelerator.movers.walk import Place, Walk, lanes, mover_ports
+from openmxu.accelerator.movers.bursts import MOST, ROOM
+from openmxu.accelerator.movers.walk import Mover, Place, lanes
 from openmxu.spec.accelerator import AcceleratorConfig
 from openmxu.spec.formats import BF16
 
@@ -31,60 +31,45 @@ class ReadBeat(data.StructLayout):
         super().__init__({"data": width, "error": 1, "valid": 1})
 
 
-class Loader(wiring.Component):
+class Loader(Mover):
     """The engine of ``load``.
 
     Throughput: a beat a cycle, if rows are taken. Back-pressure: a row waits for ``i_taken``; beats never wait.
     """
 
     def __init__(self, config: AcceleratorConfig) -> None:
-        self.config = config
         super().__init__(
+            config,
             {
-                **mover_ports(config),
-                "requests": Out(stream.Signature(Burst())),
                 "i_beat": In(ReadBeat(config.beat)),
                 "i_taken": In(1),  # the row is written now
                 **dict.fromkeys(("o_write", "o_into_weights"), Out(1)),  # a row is there, for which memory
-                "o_error": Out(1),  # a beat is wrong, or nobody asked for it
                 "o_row": Out(STEP),
                 "o_data": Out(config.size * BF16.width),
-            }
+            },
         )
 
     def elaborate(self, platform: object) -> Module:
         """Ask for beats while there is room, and put together rows from those that come."""
         m = Module()
-        m.submodules.walk = walk = Walk(self.config)
-        m.submodules.bursts = bursts = Bursts(self.config)
-        m.submodules.places = places = WideFifo(width=len(Value.cast(walk.o.payload.place)), depth=ROOM)
-        m.submodules.beats_read = beats = WideFifo(width=self.config.beat, depth=ROOM)
-        room = Signal(range(ROOM + 1), init=ROOM)
-        asks, uses = Signal(), Signal()
+        bursts, place, asks = self._walk(m), self.walk.payload.place, self.walk.ready
+        m.submodules.places = places = SyncFIFOBuffered(width=len(place.as_value()), depth=ROOM)
+        m.submodules.beats_read = beats = SyncFIFOBuffered(width=self.config.beat, depth=ROOM)
+        room, uses = Signal(range(ROOM + 1), init=ROOM), Signal()
         m.d.comb += [
-            walk.i_command.eq(self.i_command),
-            walk.i_begin.eq(self.i_begin),
-            walk.i_window.eq(self.i_window),
-            walk.o.ready.eq(asks),
-            asks.eq(walk.o.valid & ~self.i_stop & bursts.o_ready & (bursts.o_joins | (room >= MOST))),
-            bursts.i_address.eq(walk.o.payload.address),
-            bursts.i_valid.eq(asks),
+            asks.eq(self.walk.valid & ~self.i_stop & bursts.o_ready & (bursts.o_joins | (room >= MOST))),
             bursts.i_flush.eq(~asks),
-            places.w_data.eq(walk.o.payload.place),
+            places.w_data.eq(place),
             places.w_en.eq(asks),
             beats.w_data.eq(self.i_beat.data),
             beats.w_en.eq(self.i_beat.valid),
-            self.o_absent.eq(walk.o_absent),
-            self.o_outside.eq(walk.o_outside),
-            self.o_error.eq(self.i_beat.error),
             self.o_quiet.eq((room == ROOM) & ~bursts.o.valid & ~bursts.o_open),
         ]
-        wiring.connect(m, bursts.o, wiring.flipped(self.requests))
-        m.d.sync += [self.o_busy.eq(self.i_begin | (self.o_busy & ~self.o_done)), room.eq(room - asks + uses)]
-        self._assemble(m, places, beats, walk.o_command, uses)
+        m.d.sync += room.eq(room - asks + uses)
+        self._assemble(m, places, beats, uses)
         return m
 
-    def _assemble(self, m: Module, places: Any, beats: Any, command: Any, uses: Signal) -> None:
+    def _assemble(self, m: Module, places: Any, beats: Any, uses: Signal) -> None:
         """Put the words of each beat into their lanes; a row is complete with its last beat."""
         size, count = self.config.size, lanes(self.config)
         place = data.View(Place(self.config), places.r_data)
@@ -94,8 +79,8 @@ class Loader(wiring.Component):
             uses.eq(places.r_rdy & beats.r_rdy & (~self.o_write | self.i_taken | self.i_stop)),
             places.r_en.eq(uses),
             beats.r_en.eq(uses),
-            self.o_into_weights.eq(command.into_weights),
-            self.o_done.eq(self.o_write & self.i_taken & end),
+            self.o_into_weights.eq(self.command.into_weights),
+            self.engine.finished.eq(self.o_write & self.i_taken & end),
         ]
         rotated = _rotated(beats.r_data, place.shift, count)
         for index in range(size):
@@ -108,7 +93,7 @@ class Loader(wiring.Component):
         with m.If(uses):
             m.d.sync += [self.o_row.eq(place.row), end.eq(place.end)]
         m.d.comb += self.o_data.eq(
-            Cat(Mux(index < command.valid, row.word_select(index, BF16.width), 0) for index in range(size))
+            Cat(Mux(index < self.command.valid, row.word_select(index, BF16.width), 0) for index in range(size))
         )
 
 

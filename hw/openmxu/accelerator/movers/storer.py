@@ -8,16 +8,14 @@
 A burst is requested when all of its beats are in the queue, so that none of them keeps the bus waiting.
 """
 
-from typing import Any
-
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
-from amaranth.lib import data, stream, wiring
+from amaranth.lib import data, stream
+from amaranth.lib.fifo import SyncFIFOBuffered
 from amaranth.lib.wiring import In, Out
 
 from openmxu.accelerator.loop import STEP
-from openmxu.accelerator.movers.bursts import ROOM, Burst, Bursts
-from openmxu.accelerator.movers.fifo import WideFifo
-from openmxu.accelerator.movers.walk import Walk, lanes, mover_ports
+from openmxu.accelerator.movers.bursts import ROOM
+from openmxu.accelerator.movers.walk import Mover, lanes
 from openmxu.spec.accelerator import AcceleratorConfig
 from openmxu.spec.formats import BF16
 
@@ -29,7 +27,7 @@ class WrittenBeat(data.StructLayout):
         super().__init__({"data": width, "words": width // BF16.width})
 
 
-class Storer(wiring.Component):
+class Storer(Mover):
     """The engine of ``store``.
 
     Throughput: a row of n beats in n + 2 cycles, if it is read at once. Back-pressure: beats wait in a queue of
@@ -37,63 +35,50 @@ class Storer(wiring.Component):
     """
 
     def __init__(self, config: AcceleratorConfig) -> None:
-        self.config = config
         super().__init__(
+            config,
             {
-                **mover_ports(config),
                 "i_quiet": In(1),  # all bursts that were requested are written
                 "i_granted": In(1),  # the row is read now
                 "o_read": Out(1),  # read o_row
                 "o_row": Out(STEP),
                 "i_data": In(config.size * BF16.width),  # the row, a cycle later
-                "requests": Out(stream.Signature(Burst())),
                 "beats": Out(stream.Signature(WrittenBeat(config.beat))),
-            }
+            },
         )
 
     def elaborate(self, platform: object) -> Module:
         """Read a row, cut it into beats, and take the next one."""
         m = Module()
-        m.submodules.walk = walk = Walk(self.config)
-        m.submodules.bursts = bursts = Bursts(self.config)
-        m.submodules.queue = queue = WideFifo(width=len(Value.cast(self.beats.payload)), depth=ROOM)
-        place = walk.o.payload.place
-        walks, asked, has, gives = Signal(), Signal(), Signal(), Signal()
+        bursts, place, gives = self._walk(m), self.walk.payload.place, self.walk.ready
+        m.submodules.queue = queue = SyncFIFOBuffered(width=len(self.beats.payload.as_value()), depth=ROOM)
+        walks, asked, has = Signal(), Signal(), Signal()
         m.d.sync += [
-            self.o_busy.eq(self.i_begin | (self.o_busy & ~self.o_done)),
-            walks.eq(self.i_begin | (walks & ~(gives & place.end))),
+            walks.eq(self.engine.begin | (walks & ~(gives & place.end))),
             asked.eq(self.o_read & self.i_granted),
             has.eq(asked | (has & ~(gives & place.last))),
         ]
         m.d.comb += [
-            walk.i_command.eq(self.i_command),
-            walk.i_begin.eq(self.i_begin),
-            walk.i_window.eq(self.i_window),
-            walk.o.ready.eq(gives),
-            self.o_absent.eq(walk.o_absent),
-            self.o_outside.eq(walk.o_outside),
-            self.o_read.eq(walk.o.valid & ~self.i_stop & ~has & ~asked),
+            self.o_read.eq(self.walk.valid & ~self.i_stop & ~has & ~asked),
             self.o_row.eq(place.row),
             gives.eq(has & queue.w_rdy & bursts.o_ready & ~self.i_stop),
-            bursts.i_address.eq(walk.o.payload.address),
-            bursts.i_valid.eq(gives),
             bursts.i_flush.eq((~walks | ~queue.w_rdy) & ~self.i_stop),
             queue.w_en.eq(gives),
             self.beats.valid.eq(queue.r_rdy),
-            self.beats.payload.as_value().eq(queue.r_data),
+            self.beats.payload.eq(queue.r_data),
             queue.r_en.eq(self.beats.ready),
             self.o_quiet.eq(self.i_quiet & ~bursts.o.valid),
-            self.o_done.eq(self.o_busy & ~walks & self.o_quiet & ~bursts.o_open),
+            self.engine.finished.eq(~self.engine.ready & ~walks & self.o_quiet & ~bursts.o_open),
         ]
-        wiring.connect(m, bursts.o, wiring.flipped(self.requests))
-        self._cut(m, walk.o_command, place.shift, asked, gives, queue.w_data)
+        self._cut(m, asked, gives, queue.w_data)
         return m
 
-    def _cut(self, m: Module, command: Any, shift: Value, asked: Value, gives: Value, given: Value) -> None:
+    def _cut(self, m: Module, asked: Value, gives: Value, given: Value) -> None:
         """Hold a row behind a group without marks; shift it up for a beat, and down by a group behind it."""
-        count, marked = lanes(self.config), BF16.width + 1
+        count, marked, shift = lanes(self.config), BF16.width + 1, self.walk.payload.place.shift
         words = [
-            Cat(self.i_data.word_select(index, BF16.width), index < command.valid) for index in range(self.config.size)
+            Cat(self.i_data.word_select(index, BF16.width), index < self.command.valid)
+            for index in range(self.config.size)
         ]
         row = Signal((count + -(-len(words) // count) * count) * marked, reset_less=True)
         with m.If(asked):

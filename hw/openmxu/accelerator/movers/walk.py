@@ -6,19 +6,19 @@
                                    index 0     1         2             B = 4, shift 2
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 from amaranth.hdl import Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from openmxu.accelerator.loop import STEP, LevelLayout, Loop
+from openmxu.accelerator.fetch import MOVER
+from openmxu.accelerator.loop import STEP, LevelLayout, Loop, next_step
+from openmxu.accelerator.movers.bursts import WORD, Burst, Bursts
 from openmxu.spec.accelerator import AcceleratorConfig
 from openmxu.spec.commands import KINDS
 from openmxu.spec.formats import BF16
-
-WORD = KINDS["load"].fields["address"].width
-"""Bits of a word's address."""
 
 _LEVELS = len(KINDS["load"].levels)
 
@@ -38,9 +38,8 @@ class MoveCommand(data.StructLayout):
                 "valid": range(config.size + 1),  # words of a row that are moved
                 "address": WORD,  # the first word in the window of the bus
                 "into_weights": 1,  # rows are those of the memory of weights
-                # Trips are the same in both.
-                "rows_levels": data.ArrayLayout(LevelLayout(), _LEVELS),
-                "address_levels": data.ArrayLayout(LevelLayout(WORD), _LEVELS),
+                "levels": data.ArrayLayout(LevelLayout(), _LEVELS),
+                "others": data.ArrayLayout(WORD, _LEVELS),  # steps of the address
             }
         )
 
@@ -67,81 +66,75 @@ class MoveBeat(data.StructLayout):
         super().__init__({"address": WORD, "place": Place(config)})
 
 
-def mover_ports(config: AcceleratorConfig) -> dict[str, Any]:
-    """The ports that both movers have."""
-    return {
-        "i_command": In(MoveCommand(config)),
-        "i_begin": In(1),  # take the command; only while not o_busy
-        "i_stop": In(1),  # ask for nothing more, and write nothing more on chip
-        "i_window": In(WORD),  # words of the window
-        "o_busy": Out(1),
-        "o_done": Out(1),  # a command is finished: all of its words are written
-        "o_quiet": Out(1),  # the bus has answered all that was asked
-        # The next row is not in its memory; a word of it is not in the window.
-        **dict.fromkeys(("o_absent", "o_outside"), Out(1)),
-    }
+class Mover(wiring.Component):
+    """What both movers have: a walk over the beats of a command, row by row, and the bursts of those that are taken.
 
-
-class Walk(wiring.Component):
-    """The beats of a command, row by row.
-
-    Latency: the first beat is there four cycles after ``i_begin``. Throughput: a beat a cycle. Back-pressure: a beat
-    waits for ``o.ready``.
+    Latency: the first beat is there four cycles after ``engine.begin``. Throughput: a beat a cycle. Back-pressure: a
+    beat waits for ``walk.ready``.
     """
 
-    def __init__(self, config: AcceleratorConfig) -> None:
+    def __init__(self, config: AcceleratorConfig, ports: Mapping[str, Any]) -> None:
         self.config = config
         super().__init__(
             {
                 "i_command": In(MoveCommand(config)),
-                "i_begin": In(1),  # take the command
-                "o_command": Out(MoveCommand(config)),  # the one that was taken last
+                "engine": In(MOVER),  # a command is finished when all of its words are written
+                "i_stop": In(1),  # ask for nothing more, and write nothing more on chip
                 "i_window": In(WORD),  # words of the window
-                "o": Out(stream.Signature(MoveBeat(config))),
-                # As of :func:`mover_ports`, of the next beat, which is not offered then.
+                "o_quiet": Out(1),  # the bus has answered all that was asked
+                # The next row is not in its memory; a word of it is not in the window. Its beats are not offered.
                 **dict.fromkeys(("o_absent", "o_outside"), Out(1)),
+                "requests": Out(stream.Signature(Burst())),
+                **ports,
             }
         )
+        self.command = Signal(MoveCommand(config))  # the one that was taken last
+        self.walk = stream.Signature(MoveBeat(config)).create()
 
-    def elaborate(self, platform: object) -> Module:
-        """Step both loops behind the last beat of a row; a register holds the beat that is offered."""
-        m = Module()
+    def _walk(self, m: Module) -> Bursts:
+        """Step both addresses behind the last beat of a row; a register holds the beat that is offered."""
         m.submodules.rows = rows = Loop(_LEVELS)
-        m.submodules.words = words = Loop(_LEVELS, WORD)
-        command, place = self.o_command, self.o.payload.place
-        index, last = Signal.like(place.index), Signal()
-        walking, taken, begun, goes, holds = Signal(), Signal(), Signal(), Signal(), Signal()
+        m.submodules.bursts = bursts = Bursts(self.config)
+        wiring.connect(m, bursts.o, wiring.flipped(self.requests))
+        command, place = self.command, self.walk.payload.place
+        word, index, last = Signal(WORD), Signal.like(place.index), Signal()  # of the row's words, the first one
+        busy, walking, taken, begun, goes, holds = Signal(), Signal(), Signal(), Signal(), Signal(), Signal()
         ends = last & rows.o_last.all()
-        m.d.comb += goes.eq(walking & (~holds | self.o.ready))
-        for loop, base in ((rows, "rows"), (words, "address")):
-            m.d.comb += [
-                loop.i_base.eq(command[base]),
-                loop.i_levels.eq(command[f"{base}_levels"]),
-                loop.i_begin.eq(begun),
-                loop.i_next.eq(goes & last),
-            ]
-        m.d.sync += [taken.eq(self.i_begin), begun.eq(taken)]
-        with m.If(self.i_begin):
+        m.d.comb += [
+            last.eq(index == (word[: len(place.shift)] + command.valid - 1) >> len(place.shift)),
+            goes.eq(walking & (~holds | self.walk.ready)),
+            self.engine.ready.eq(~busy),
+            rows.i_base.eq(command.rows),
+            rows.i_levels.eq(command.levels),
+            rows.i_begin.eq(begun),
+            rows.i_next.eq(goes & last),
+            bursts.i_address.eq(self.walk.payload.address),
+            bursts.i_valid.eq(self.walk.ready),
+        ]
+        begin, finished = self.engine.begin, self.engine.finished
+        m.d.sync += [busy.eq(begin | (busy & ~finished)), taken.eq(begin), begun.eq(taken)]
+        with m.If(begin):
             m.d.sync += command.eq(self.i_command)
         with m.If(begun):
-            m.d.sync += [walking.eq(1), index.eq(0)]
-        with m.If(self.o.ready):
+            m.d.sync += [walking.eq(1), index.eq(0), word.eq(command.address)]
+        with m.Elif(rows.i_next):
+            m.d.sync += word.eq(word + next_step(rows.o_last, command.others))
+        with m.If(self.walk.ready):
             m.d.sync += holds.eq(0)
         with m.If(goes):
             m.d.sync += [holds.eq(1), walking.eq(~ends), index.eq(Mux(last, 0, index + 1))]
             m.d.sync += [place.index.eq(index), place.last.eq(last), place.end.eq(ends)]
-        m.d.comb += last.eq(index == (words.o_address[: len(place.shift)] + command.valid - 1) >> len(place.shift))
-        self._offer(m, goes, holds, index, rows.o_address, words.o_address)
-        return m
+        self._offer(m, goes, holds, index, rows.o_address, word)
+        return bursts
 
     def _offer(self, m: Module, goes: Value, holds: Value, index: Value, row: Value, word: Value) -> None:
         """Say where a beat is, and offer it if its row may be moved."""
-        command, beat = self.o_command, self.o.payload
+        command, beat = self.command, self.walk.payload
         low = len(beat.place.shift)
         absent, outside, end = Signal(), Signal(), Signal(WORD + 1)
         m.d.comb += [
             end.eq(word + command.valid),
-            self.o.valid.eq(holds & ~absent & ~outside),
+            self.walk.valid.eq(holds & ~absent & ~outside),
             self.o_absent.eq(holds & absent),
             self.o_outside.eq(holds & outside),
         ]
