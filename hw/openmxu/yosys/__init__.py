@@ -16,7 +16,7 @@ from openmxu.runtime import process
 from openmxu.runtime.process import TimeLimitError
 from openmxu.yosys import yowasp
 
-__all__ = ["SynthesisError", "package", "prepare", "produce", "ready", "run"]
+__all__ = ["SynthesisError", "package", "prepare", "produce", "run"]
 
 TIME_LIMIT = 1800.0
 """Seconds after which a run is given up, by default."""
@@ -33,7 +33,7 @@ def prepare(progress: Callable[[str], None] | None = None) -> str:
     """Make sure that Yosys runs on this machine, and return its version.
 
     The first call on a machine compiles Yosys from WebAssembly, which takes about 40 s on two cores; of several
-    processes one does it, and the others wait for it. Call this before the first :func:`run`.
+    processes one does it, and the others wait for it. The first :func:`run` of a process does it without a word.
     """
     yowasp.prepare("yosys", progress or (lambda line: None))
     done = process.run([*yowasp.command("yosys"), "-V"], what="Yosys, asked for its version,", limit=_ANSWER_LIMIT)
@@ -60,6 +60,7 @@ def run(
     limit: float = TIME_LIMIT,
 ) -> dict[str, str]:
     """Run one script on one design, in a directory that is gone afterwards."""
+    _compiled()
     with process.workspace() as work:
         job = work / "job"
         for folder, contents in (
@@ -89,15 +90,14 @@ def run(
 
 
 def produce(script: str, rtlil: str, *, libraries: Mapping[str, bytes] | None = None) -> str:
-    """Call :func:`run` for the one file ``/job/result``, and :func:`prepare` before it where that was not called."""
-    ready()
+    """Call :func:`run` for the one file ``/job/result``."""
     return run(script, rtlil, ["result"], libraries=libraries)["result"]
 
 
 @cache
-def ready() -> str:
-    """The result of :func:`prepare`, which is called once in this process."""
-    return prepare()
+def _compiled() -> None:
+    """Compile Yosys for this machine, unless this process has seen that it is."""
+    yowasp.prepare("yosys", lambda line: None)
 
 
 def _failure(what: str, job: Path, messages: str) -> str:

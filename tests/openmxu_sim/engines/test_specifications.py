@@ -11,7 +11,7 @@ from openmxu_sim.engines import model
 from openmxu_sim.operands import vectors
 
 from ...bits import same_bits
-from ...conftest import thorough
+from ...conftest import slow, thorough
 
 OPERANDS = [
     *("fp8_e4m3/tensor", "fp8_e4m3/row", "fp8_e4m3/block32", "fp8_e5m2/tensor/fp32", "fp8_e4m3/row/fp32/saturate"),
@@ -64,7 +64,14 @@ def test_model(options: dict[str, Any], kind: str, mode: str) -> None:
 
 
 @pytest.mark.parametrize("options", CASES, ids=str)
-def test_large_products(options: dict[str, Any]) -> None:
+def test_large_products(options: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """In several calls, on several threads, from a size on that is less here."""
+    monkeypatch.setattr(model, "TASK", 1 << 20)
+    _check(100, 200, 400, options, "flush", "normal", seed=2)
+
+
+@pytest.mark.parametrize("options", map(slow, CASES), ids=str)
+def test_larger_products(options: dict[str, Any]) -> None:
     _check(300, 600, 400, options, "flush", "normal", seed=2)
 
 

@@ -206,7 +206,10 @@ def test_resumed(instead: Instead, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_everything_that_is_missing_is_named(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(evidence.importlib.metadata, "version", Mock(side_effect=PackageNotFoundError))
+    def version(package: str) -> str:
+        raise PackageNotFoundError(package)
+
+    monkeypatch.setattr(evidence.importlib.metadata, "version", version)
     monkeypatch.setenv("CC", "no-such-compiler")
     monkeypatch.setattr(evidence.yosys, "prepare", lambda progress: "Yosys")
     assert frame.main(["verify", "--thorough"]) == 2

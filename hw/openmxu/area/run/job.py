@@ -74,7 +74,7 @@ def unpack(packed: bytes) -> str:
 
 
 def execute(job: Job, library: bytes | None) -> bytes:
-    """Execute a job, on a machine where :func:`openmxu.yosys.prepare` has been called."""
+    """Execute a job; Yosys is compiled for the machine first, where it is not."""
     there = yosys.package(), find_sta() if job.timing else ""
     if there != (job.package, job.timing):
         raise yosys.SynthesisError(f"tools must be {job.package} {job.timing}, not {' '.join(there)}")

@@ -274,7 +274,6 @@ write_rtlil /job/result
 def read_peer(peer: Peer, folder: Path, limit: float) -> PeerPoint:
     """A design of somebody else as a point, ready for synthesis."""
     clock = "" if peer.clock == "clk" else f"cd openmxu_design\nrename {peer.clock} clk\ncd ..\n"
-    yosys.ready()
     script = _reading(peer) + _ALIKE.format(clock=clock)
     text = yosys.run(script, "", ["result"], sources=folder, limit=limit)["result"]
     # Names of cells contain the file and line of their source, which are not part of the design.
@@ -315,7 +314,6 @@ select -write /job/cells t:* t:$scopeinfo t:$print %u %d
 
 def read_flat(peer: Peer, folder: Path, limit: float) -> Flat:
     """A design without hierarchy, to be checked before it is measured; see :func:`read_peer`."""
-    yosys.ready()
     outputs = yosys.run(_reading(peer) + _FLATTEN, "", ["result", "yosys.log", "cells"], sources=folder, limit=limit)
     return Flat(outputs["result"], outputs["yosys.log"], outputs["cells"])
 

@@ -79,7 +79,6 @@ def is_equal(rtlil: str, mapped: Mapped, library: Library) -> bool:
     """Whether a netlist of cells is proven to do what RTLIL describes."""
     # Names with $ are none that a register is known by: flattening puts that of a cell before those of its pins.
     netlist = write_netlist(mapped.name, mapped.ports, mapped.nets, mapped.instances, prefix="\\$")
-    yosys.ready()
     texts = [
         yosys.run(
             _GATES.replace("READ", read).replace("TOP", mapped.name),

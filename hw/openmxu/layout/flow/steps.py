@@ -196,7 +196,6 @@ class _Flow:
         """The netlist of cells."""
         source, foundry = self._source, self._foundry
         closed = unreachable(foundry.cells, foundry.technology)
-        yosys.ready()
         make = partial(synthesise, source.rtlil, source.top, foundry.liberty, foundry.technology.kit, closed)
         return self._step(f"synthesising {source.name}", make, "synthesis", yosys.package())
 
