@@ -14,7 +14,7 @@ from openmxu.area.subject.points import Point
 from openmxu.area.target.targets import Target
 from openmxu.runtime import process
 from openmxu.runtime.machine import cores
-from openmxu.yosys import SynthesisError, ready
+from openmxu.yosys import SynthesisError
 
 
 @dataclass(frozen=True)
@@ -51,8 +51,7 @@ def workers(jobs: int | None, cluster: str | None, limit: float) -> Iterator[Wor
 
 
 def _execute_packed(job: Job, library: bytes | None) -> bytes:
-    """Execute a job with a compressed library, on a machine that may not be prepared yet."""
-    ready()
+    """Execute a job with a compressed library."""
     return execute(job, None if library is None else zlib.decompress(library))
 
 
