@@ -6,6 +6,8 @@ from amaranth.back import rtlil
 from openmxu.catalog import CATALOG, build
 from openmxu.export.verilog import to_rtlil
 
+from ..conftest import slow
+
 
 def test_names_are_keys_and_unique() -> None:
     assert [design.name for design in CATALOG.values()] == list(CATALOG)
@@ -30,7 +32,11 @@ def test_message() -> None:
         build("mxu_3x3")
 
 
-@pytest.mark.parametrize("name", [name for name, design in CATALOG.items() if design.cells <= 1])
+_QUICK = ("product", "adder", "adder_ieee", "pe", "pe_pipelined", "stream_adder")
+_SMALL = [name for name, design in CATALOG.items() if design.cells <= 1]
+
+
+@pytest.mark.parametrize("name", [*_QUICK, *(slow(name) for name in _SMALL if name not in _QUICK)])
 def test_module_names_tell_designs_apart(name: str) -> None:
     component = build(name)
     assert f"module \\{component.module_name}\n" in rtlil.convert(component, name=component.module_name)

@@ -26,6 +26,7 @@ from openmxu.export.verilog import to_rtlil
 from openmxu.spec.formats import FP8_E5M2
 from openmxu.yosys import yowasp
 
+from ...conftest import slow
 from .conftest import GENERIC
 
 pytestmark = pytest.mark.usefixtures("tool")
@@ -112,8 +113,8 @@ endmodule
         *((False, 0, "", ""), (False, 3, "", ""), (True, 0, "", "")),
         (False, 0, '"!(A * B)"', '"A * B"'),
         (True, 0, 'clear : "R"; }', 'preset : "R"; }'),
-        (True, 0, 'preset : "!SN"', 'preset : "SN"'),
-        (True, 0, 'enable : "!EN"', 'enable : "EN"'),
+        slow(True, 0, 'preset : "!SN"', 'preset : "SN"'),
+        slow(True, 0, 'enable : "!EN"', 'enable : "EN"'),
     ],
 )
 def test_mapped_netlist_is_the_design(holds: bool, order: int, right: str, wrong: str) -> None:

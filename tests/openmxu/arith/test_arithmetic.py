@@ -7,6 +7,7 @@ The formats of the unit itself are tested with far more operands by the cocotb b
 
 from collections.abc import Callable
 from functools import partial
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -34,7 +35,7 @@ from openmxu_sim.operands import vectors
 
 from ...bits import same_bits
 from ...clocked import clocked
-from ...conftest import Bench, slow
+from ...conftest import Bench, each_once, slow
 
 _COUNT = 400
 _FORMATS = ["bf16", "fp16", "fp8_e5m2", "fp8_e4m3", "fp32", "e3f2"]
@@ -64,30 +65,35 @@ def check(dut: Any, expected: npt.ArrayLike, *operands: npt.ArrayLike) -> None:
     same_bits(got, expected, *operands, fmt="", operand="", note=dut.module_name)
 
 
-@pytest.mark.parametrize("subnormals", SUBNORMALS)
-@pytest.mark.parametrize("name", [*_FORMATS, *map(slow, _OTHER_FORMATS)])
+@pytest.mark.parametrize(
+    ("name", "subnormals"),
+    [*each_once(_FORMATS, SUBNORMALS), *(slow(*case) for case in product(_OTHER_FORMATS, SUBNORMALS))],
+)
 def test_adder(name: str, subnormals: str) -> None:
     a, b = vectors.pairs(name, _COUNT, seed=1)
     dut = Adder(FloatFormat.parse(name), subnormals=subnormals)
     check(dut, golden.add(a, b, name, subnormals=subnormals), a, b)
 
 
-@pytest.mark.parametrize("subnormals", SUBNORMALS)
+_PRODUCTS = [
+    *((name, name) for name in _FORMATS),
+    *((name, "fp32") for name in _FORMATS if name != "fp32"),
+    *(("fp32", "bf16"), ("fp16", "fp8_e4m3"), ("fp8_e5m2", "e2f1"), ("e2f1", "bf16")),
+]
+_OTHER_PRODUCTS = [
+    *((name, name) for name in _OTHER_FORMATS),
+    *((name, "fp32") for name in _OTHER_FORMATS),
+    ("bf16", "fp16"),
+]
+
+
 @pytest.mark.parametrize(
-    ("operand", "result"),
-    [
-        *((name, name) for name in _FORMATS),
-        *(slow(name, name) for name in _OTHER_FORMATS),
-        *((name, "fp32") for name in _FORMATS if name != "fp32"),
-        *(slow(name, "fp32") for name in _OTHER_FORMATS),
-        ("fp32", "bf16"),
-        slow("bf16", "fp16"),
-        ("fp16", "fp8_e4m3"),
-        ("fp8_e5m2", "e2f1"),
-        ("e2f1", "bf16"),
-    ],
+    ("formats", "subnormals"),
+    [*each_once(_PRODUCTS, SUBNORMALS), *(slow(*case) for case in product(_OTHER_PRODUCTS, SUBNORMALS))],
+    ids=str,
 )
-def test_multiplier(operand: str, result: str, subnormals: str) -> None:
+def test_multiplier(formats: tuple[str, str], subnormals: str) -> None:
+    operand, result = formats
     a, b = vectors.pairs(operand, _COUNT, seed=2)
     dut = Multiplier(FloatFormat.parse(operand), FloatFormat.parse(result), subnormals=subnormals)
     check(dut, golden.multiply(a, b, operand, result, subnormals=subnormals), a, b)
@@ -102,20 +108,16 @@ def test_splitter(part: Part, name: str, subnormals: str) -> None:
     check(Splitter(subnormals=subnormals), split(bits, name, subnormals=subnormals), bits, parts)
 
 
-@pytest.mark.parametrize("subnormals", SUBNORMALS)
-@pytest.mark.parametrize(
-    ("source", "target"),
-    [
-        *(("fp32", name) for name in [*_FORMATS, *_OTHER_FORMATS]),
-        *((name, "fp32") for name in [*_FORMATS, *_OTHER_FORMATS] if name != "fp32"),
-        ("bf16", "fp16"),
-        ("fp16", "bf16"),
-        ("fp16", "fp8_e4m3"),
-        ("fp8_e4m3", "fp8_e5m2"),
-        ("e2f1", "e5f17"),
-    ],
-)
-def test_converter(source: str, target: str, subnormals: str) -> None:
+_CONVERSIONS = [
+    *(("fp32", name) for name in [*_FORMATS, *_OTHER_FORMATS]),
+    *((name, "fp32") for name in [*_FORMATS, *_OTHER_FORMATS] if name != "fp32"),
+    *(("bf16", "fp16"), ("fp16", "bf16"), ("fp16", "fp8_e4m3"), ("fp8_e4m3", "fp8_e5m2"), ("e2f1", "e5f17")),
+]
+
+
+@pytest.mark.parametrize(("formats", "subnormals"), each_once(_CONVERSIONS, SUBNORMALS), ids=str)
+def test_converter(formats: tuple[str, str], subnormals: str) -> None:
+    source, target = formats
     bits = np.concatenate([vectors.corners(source), vectors.operands(source, _COUNT, seed=3)])
     dut = Converter(FloatFormat.parse(source), FloatFormat.parse(target), subnormals=subnormals)
     check(dut, golden.convert(bits, source, target, subnormals=subnormals), bits)
@@ -137,9 +139,12 @@ _PIPELINES: dict[str, Any] = {
 @pytest.mark.parametrize(
     ("name", "stages", "subnormals"),
     [
-        *((name, n, "flush") for name, (make, *_) in _PIPELINES.items() for n in sorted(make.func.CUTS)),
+        *(("adder", n, "flush") for n in sorted(Adder.CUTS)[1::2]),
+        *(slow("adder", n, "flush") for n in sorted(Adder.CUTS)[::2]),
         *(slow("adder", n, "ieee") for n in sorted(Adder.CUTS)),
-        *(("two formats", n, "ieee") for n in sorted(Multiplier.CUTS)),
+        *((name, n, "flush") for name, (make, *_) in [*_PIPELINES.items()][1:] for n in sorted(make.func.CUTS)),
+        *(slow("two formats", n, "ieee") for n in sorted(Multiplier.CUTS)[:-1]),
+        ("two formats", max(Multiplier.CUTS), "ieee"),
     ],
 )
 def test_pipelines(name: str, stages: int, subnormals: str) -> None:

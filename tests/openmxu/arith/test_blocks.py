@@ -1,5 +1,6 @@
 """Numbers in blocks, and random rounding, on gates and in Amaranth's simulator; ml_dtypes decodes, golden adds."""
 
+from itertools import product
 from typing import Any
 
 import ml_dtypes
@@ -18,7 +19,7 @@ from openmxu_sim.golden.formats import Values, decode, encode
 from openmxu_sim.operands import vectors
 
 from ...clocked import clocked
-from ...conftest import slow
+from ...conftest import each_once, slow
 from ...several_terms import Bits
 from .conftest import check_gates
 
@@ -81,8 +82,10 @@ def _case(block: BlockFormat, terms: int) -> tuple[list[npt.NDArray[Any]], Bits]
     return [*a.T, *b.T, *scales, c], golden.add(c, sums)
 
 
-@pytest.mark.parametrize("terms", [1, 4, slow(2), slow(8)])
-@pytest.mark.parametrize("name", BLOCK_FORMATS)
+@pytest.mark.parametrize(
+    ("name", "terms"),
+    [*each_once(list(BLOCK_FORMATS), (1, 4)), *(slow(*case) for case in product(BLOCK_FORMATS, (2, 8)))],
+)
 def test_block_multiply_add(name: str, terms: int) -> None:
     """Any numbers and scales; of one term all pairs of numbers, too, with scales of one."""
     dut, block = BlockMultiplyAdd(BLOCK_FORMATS[name], terms=terms), BLOCK_FORMATS[name]
@@ -122,7 +125,7 @@ def _flushed(words: Bits) -> Values:
 
 
 @pytest.mark.parametrize("operand", ["bf16", slow("fp16"), slow("fp8_e4m3")])
-@pytest.mark.parametrize("form", [AREA, SPEED])
+@pytest.mark.parametrize("form", [AREA, slow(SPEED)])
 def test_stochastic_sums(operand: str, form: str) -> None:
     a, b = vectors.operands(operand, _COUNT, 1), vectors.operands(operand, _COUNT, 2)
     products = golden.multiply(a, b, operand)

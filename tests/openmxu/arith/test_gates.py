@@ -30,7 +30,7 @@ from openmxu_sim.netlist.bitslice import BLOCK, Gates
 from openmxu_sim.operands import vectors
 
 from ...bits import same_bits
-from ...conftest import slow
+from ...conftest import each_once, slow
 from ...several_terms import Bits, drawn
 from .conftest import check_gates, on_gates
 
@@ -52,7 +52,8 @@ _FORMS = [(mode, form, recoded) for mode in SUBNORMALS for form in (AREA, SPEED)
     ("operand", "result", *_NAMES),
     [
         # Products that are tiny, huge and ordinary; two places to spare below them.
-        *(("e3f1", "e3f5", *form) for form in _FORMS),
+        *(("e3f1", "e3f5", *form) for form in _FORMS[2::3]),
+        *(slow("e3f1", "e3f5", *form) for form in (*_FORMS[::3], *_FORMS[1::3])),
         # More exponents than the sum has; none to spare.
         *(("e4f1", "e3f3", *form) for form in _FORMS[::3]),
         # Products that are never tiny or huge.
@@ -71,7 +72,8 @@ def test_all_operands(operand: str, result: str, subnormals: str, form: str, rec
 @pytest.mark.parametrize(
     ("operand", *_NAMES),
     [
-        *(("bf16", *form) for form in _FORMS),
+        *(("bf16", *form) for form in (_FORMS[0], _FORMS[-1])),
+        *(slow("bf16", *form) for form in _FORMS[1:-1]),
         *(slow(name, *form) for name, form in zip(["fp16", "tf32", "fp8_e4m3", "e2f1"] * 2, _FORMS, strict=False)),
     ],
 )
@@ -94,7 +96,7 @@ def test_sums_in_fp32(operand: str, subnormals: str, form: str, recoded: bool) -
     ("operand", "result", "options"),
     [
         slow(FP32, FP32, {}),
-        (BF16, BF16, {}),
+        slow(BF16, BF16, {}),
         (BF16, FloatFormat.parse("fp8_e4m3"), {}),
         slow(FloatFormat.parse("e8f13"), FP32, {"subnormals": "ieee", "recoded": True}),
     ],
@@ -122,7 +124,7 @@ def test_smaller_than_its_parts() -> None:
     assert whole < sum(parts)
 
 
-@pytest.mark.parametrize("name", ["bf16", "fp16", "fp8_e5m2", "fp8_e4m3", "e2f1", "e2f10", "e3f8"])
+@pytest.mark.parametrize("name", ["bf16", "fp8_e4m3", *map(slow, ("fp16", "fp8_e5m2", "e2f1", "e2f10", "e3f8"))])
 def test_recoded_words(name: str) -> None:
     fmt = FloatFormat.parse(name)
     operands = np.arange(1 << fmt.width, dtype=np.uint32)
@@ -167,8 +169,8 @@ def _check_sums(operand: str, result: str, terms: int, c: Bits, a: Bits, b: Bits
 @pytest.mark.parametrize(
     ("operand", "result", "terms", "form"),
     [
-        ("bf16", "fp32", 2, AREA),
-        ("bf16", "fp32", 4, AREA),
+        slow("bf16", "fp32", 2, AREA),
+        slow("bf16", "fp32", 4, AREA),
         ("fp8_e4m3", "fp32", 4, AREA),
         # Sums of 16 bits, as those of 32 bits with 8 terms: the longest shift leaves no top bit.
         ("bf16", "e8f9", 2, AREA),
@@ -253,8 +255,13 @@ def test_anticipated_zeros_are_one_too_few_at_most() -> None:
     assert set((zeros - got).tolist()) == {0, 1}
 
 
-@pytest.mark.parametrize("subnormals", SUBNORMALS)
-@pytest.mark.parametrize("name", ["e3f2", "fp32", *map(slow, ("bf16", "fp8_e4m3", "fp8_e5m2"))])
+@pytest.mark.parametrize(
+    ("name", "subnormals"),
+    [
+        *each_once(["e3f2", "fp32"], SUBNORMALS),
+        *(slow(*case) for case in product(("bf16", "fp8_e4m3", "fp8_e5m2"), SUBNORMALS)),
+    ],
+)
 def test_adder_for_speed(name: str, subnormals: str) -> None:
     dut = Adder(FloatFormat.parse(name), subnormals=subnormals)
     a, b = vectors.pairs(name, 100_000, seed=1)
@@ -288,46 +295,49 @@ _WAYS = [("flush", False), ("ieee", False), ("ieee", True)]
 """The mode of subnormal numbers, and whether operands are recoded."""
 
 
-def _check_products(names: tuple[str, str, str], subnormals: str, recoded: bool, a: Bits, b: Bits) -> None:
+def _check_products(names: tuple[str, str, str], way: tuple[str, bool], a: Bits, b: Bits) -> None:
     """Of formats of two operands and of the result."""
     operand, weight, result = map(FloatFormat.parse, names)
+    subnormals, recoded = way
     dut = Multiplier(operand, result, weight=weight, subnormals=subnormals, recoded=recoded)
     expected = golden.multiply(a, b, names[0], names[2], weight=names[1], subnormals=subnormals)
     check_gates(dut, expected, a, b, fmt=names[2])
 
 
+_THREE_FORMATS = [
+    *((*pair, result) for pair in _HYBRID for result in ("fp32", "fp8_e4m3", "bf16")),
+    ("e2f1", "e8f1", "fp16"),  # a zero times a number that is too large
+    ("e8f3", "e3f2", "e4f3"),
+    ("e2f4", "e2f4", "e2f4"),  # a zero times a zero, in one format, too: its exponent wraps
+    ("e2f1", "e4f8", "e5f2"),  # subnormal operands alone have a subnormal product
+]
+
+
+@pytest.mark.parametrize(("names", "way"), each_once(_THREE_FORMATS, _WAYS), ids=repr)
+def test_all_pairs(names: tuple[str, str, str], way: tuple[str, bool]) -> None:
+    words = (np.arange(1 << FloatFormat.parse(name).width, dtype=np.uint32) for name in names[:2])
+    _check_products(names, way, *map(np.ravel, np.meshgrid(*words)))
+
+
 @pytest.mark.parametrize(
-    ("operand", "weight", "result"),
+    ("names", "way"),
     [
-        *((*pair, result) for pair in _HYBRID for result in ("fp32", "fp8_e4m3", "bf16")),
-        ("e2f1", "e8f1", "fp16"),  # a zero times a number that is too large
-        ("e8f3", "e3f2", "e4f3"),
-        ("e2f4", "e2f4", "e2f4"),  # a zero times a zero, in one format, too: its exponent wraps
-        ("e2f1", "e4f8", "e5f2"),  # subnormal operands alone have a subnormal product
+        *each_once([("bf16", "fp8_e4m3"), ("fp16", "bf16"), ("tf32", "e2f1")], _WAYS),
+        *(slow(*case) for case in product((("fp8_e5m2", "bf16"), ("tf32", "fp16")), _WAYS)),
     ],
-)
-@pytest.mark.parametrize(("subnormals", "recoded"), _WAYS)
-def test_all_pairs(operand: str, weight: str, result: str, subnormals: str, recoded: bool) -> None:
-    words = (np.arange(1 << FloatFormat.parse(name).width, dtype=np.uint32) for name in (operand, weight))
-    _check_products((operand, weight, result), subnormals, recoded, *map(np.ravel, np.meshgrid(*words)))
-
-
-@pytest.mark.parametrize(("subnormals", "recoded"), _WAYS)
-@pytest.mark.parametrize(
-    ("operand", "weight"),
-    [("bf16", "fp8_e4m3"), ("fp16", "bf16"), ("tf32", "e2f1"), slow("fp8_e5m2", "bf16"), slow("tf32", "fp16")],
+    ids=repr,
 )
 @pytest.mark.parametrize("form", [AREA, slow(SPEED)])
-def test_two_formats(operand: str, weight: str, subnormals: str, recoded: bool, form: str) -> None:
+def test_two_formats(names: tuple[str, str], way: tuple[str, bool], form: str) -> None:
     """Products alone, then added: to partners, to near opposites, and to their exact opposites."""
-    _check_products((operand, weight, "fp32"), subnormals, recoded, *_pairs(operand, weight))
-    first, second = FloatFormat.parse(operand), FloatFormat.parse(weight)
+    _check_products((*names, "fp32"), way, *_pairs(*names))
+    (first, second), (subnormals, recoded) = map(FloatFormat.parse, names), way
     dut = MultiplyAdd(first, weight=second, subnormals=subnormals, recoded=recoded)
     assert dut.is_one_datapath
     _check_two_formats(dut, form)
 
 
-@pytest.mark.parametrize("subnormals", SUBNORMALS)
+@pytest.mark.parametrize("subnormals", ["flush", slow("ieee")])
 def test_two_formats_whose_products_do_not_fit(subnormals: str) -> None:
     """fp32 x bf16: neither is recoded; a multiplier and an adder."""
     dut = MultiplyAdd(FP32, weight=BF16, subnormals=subnormals)
@@ -355,7 +365,13 @@ def _check_two_formats(dut: MultiplyAdd, form: str) -> None:
 
 @pytest.mark.parametrize(
     ("operand", "weight", "terms"),
-    [*((*pair, 4) for pair in _HYBRID), ("bf16", "fp8_e4m3", 2), ("fp16", "bf16", 2), slow("tf32", "fp8_e5m2", 8)],
+    [
+        ("fp8_e5m2", "fp8_e4m3", 4),
+        slow("fp8_e4m3", "fp8_e5m2", 4),
+        slow("bf16", "fp8_e4m3", 2),
+        slow("fp16", "bf16", 2),
+        slow("tf32", "fp8_e5m2", 8),
+    ],
 )
 def test_sums_of_two_formats(operand: str, weight: str, terms: int) -> None:
     """Any operands, terms that meet, and sums that they meet."""

@@ -12,6 +12,8 @@ from openmxu.spec.tiling import _follow, cycles, shares, stream_bytes, tiles
 from openmxu_sim import simulate
 from openmxu_sim.operands.stimulus import stimulus
 
+from ...conftest import slow
+
 
 @pytest.mark.parametrize(("m", "k", "n"), [(1, 1, 1), (5, 7, 3), (8, 6, 4), (9, 1, 8)])
 def test_each_product_once_and_k_ascending(m: int, k: int, n: int) -> None:
@@ -98,7 +100,7 @@ def test_the_closed_formula_is_what_tile_by_tile_comes_to() -> None:
     [
         # A result leaves a cycle after its place is wanted; weights wait for the rows of the tile before.
         (MxuConfig(rows=1, columns=1, stages=7, depth=16), 15, 1, 3),
-        (MxuConfig(rows=5, columns=2, stages=6, depth=2), 3, 11, 5),
+        slow(MxuConfig(rows=5, columns=2, stages=6, depth=2), 3, 11, 5),
     ],
     ids=["late by one", "late by many"],
 )

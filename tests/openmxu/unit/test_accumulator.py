@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from openmxu.spec.config import MxuConfig
+from openmxu.spec.formats import SUBNORMALS
 from openmxu.unit.accumulator import AccumulatorColumn
 from openmxu.unit.admission import Admission
 from openmxu_sim import golden
@@ -15,12 +16,12 @@ from openmxu_sim.operands import vectors
 
 from ...bits import same_bits
 from ...clocked import clocked
+from ...conftest import each_once
 
 _COUNT = 400
 
 
-@pytest.mark.parametrize("stages", [1, 3, 7])
-@pytest.mark.parametrize("mode", ["flush", "ieee"])
+@pytest.mark.parametrize(("stages", "mode"), each_once([7, 1, 3], SUBNORMALS))
 def test_column(stages: int, mode: str) -> None:
     """What is read is what was added up; a row is given again when its sum is there, not before."""
     config = MxuConfig(rows=2, columns=1, stages=stages, depth=8, subnormals=mode)

@@ -12,7 +12,8 @@ _FEW, _E4M3 = {"count": 200}, "fp8_e4m3"
 @pytest.mark.parametrize(
     ("design", "options", "how"),
     [
-        *((design, {}, {}) for design in ("mxu_2x2", "mxu_2x2_axi")),
+        *((design, {}, {"count": 500}) for design in ("mxu_2x2", "mxu_2x2_axi")),
+        *(slow(design, {}, {}) for design in ("mxu_2x2", "mxu_2x2_axi")),
         *(slow(design, {}, {}) for design in ("mxu_2x2_splitter", "mxu_2x2_bf16", "mxu_4x4", "mxu_2x2_status")),
         *(thorough(design, {}, {}) for design in ("mxu_4x4_ieee", "mxu_4x4_pipelined")),
         thorough("mxu_8x8", {}, _FEW),

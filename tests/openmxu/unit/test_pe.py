@@ -12,8 +12,8 @@ _ICARUS = {"simulator": "icarus"}  # which is slow
 @pytest.mark.parametrize(
     ("design", "options", "how"),
     [
-        *((design, {}, {}) for design in ("pe", "pe_pipelined", "pe_4_terms")),
-        *(slow(design, {}, {}) for design in ("pe_ieee", "array_4x4")),
+        *((design, {}, {}) for design in ("pe", "pe_4_terms")),
+        *(slow(design, {}, {}) for design in ("pe_pipelined", "pe_ieee", "array_4x4")),
         slow("pe", {"terms": 8}, {"count": 1000}),
         slow("pe", {"terms": 2, "stages": 7, "operand": "fp16"}, {"count": 1000}),
         slow("pe_pipelined", {}, {"count": 200, **_ICARUS}),

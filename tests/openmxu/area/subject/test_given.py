@@ -209,7 +209,6 @@ def test_a_design_that_is_too_deep_for_yosys() -> None:
     assert _first(said, Path()) == "Yosys stopped (call stack exhausted): the design is too large or too deep for it"
 
 
-OUR_ELEMENT = "--format fp8_e4m3 --part pe"
 OUR_PRODUCT = "--width 1 --part product"
 
 
@@ -218,10 +217,10 @@ def test_a_small_design_of_somebody_else() -> None:
     Path("mac.v").write_text(MAC)
     Path("mac.sv").write_text(MAC.replace("input clk", "input logic clk").replace("always @", "always_ff @"))
     designs = "--verilog mac.v --top mac --label theirs --verilog mac.sv --top mac --label 'theirs, by slang'"
-    runs = measured(f"{designs} {OUR_ELEMENT}")
+    runs = measured(f"{designs} {OUR_PRODUCT}")
     assert (runs["theirs"]["area"], runs["theirs"]["flip_flops"]) == (191.0, 8)
     assert runs["theirs, by slang"]["area"] == pytest.approx(runs["theirs"]["area"], rel=0.03)
-    assert "processing element" in runs
+    assert "significand product" in runs
 
 
 def test_the_report_opens_with_it(capsys: pytest.CaptureFixture[str]) -> None:
@@ -229,8 +228,8 @@ def test_the_report_opens_with_it(capsys: pytest.CaptureFixture[str]) -> None:
     Path("mac.v").write_text(MAC.replace("posedge clk)", "posedge clk, posedge rst)"))
     loads = "module loads(input c, l, a, b, output reg o); always @(posedge c, posedge l) if (l) o <= b; else o <= a;\n"
     Path("loads.v").write_text(loads + "endmodule\n")
-    runs = measured(f"--verilog mac.v --top mac --verilog loads.v --top loads {OUR_ELEMENT}", code=1)
-    mac, ours = runs["mac"]["area"], runs["processing element"]["area"]
+    runs = measured(f"--verilog mac.v --top mac --verilog loads.v --top loads {OUR_PRODUCT}", code=1)
+    mac, ours = runs["mac"]["area"], runs["significand product"]["area"]
     assert runs["mac"]["cells"]["DFFR"] == 8
     text = Path("out/report.md").read_text()
     assert text.startswith(
@@ -239,7 +238,7 @@ def test_the_report_opens_with_it(capsys: pytest.CaptureFixture[str]) -> None:
         "| --- | --- | ---: | ---: | ---: | ---: |\n"
         f"| generic | mac | {mac:,.0f} GE | 8 | 1.00 |  |\n"
         "| generic | loads | failed |  |  |  |\n"
-        f"| generic | processing element fp8_e4m3 | {ours:,.0f} GE | 58 | {mac / ours:.2f} |  |"
+        f"| generic | significand product 2 x 2 | {ours:,.0f} GE | 0 | {mac / ours:.2f} |  |"
     )
     problem = "cells that cannot be counted on this target: $_ALDFF_PP_ (flip-flop with asynchronous load)"
     assert "- loads on generic: " + problem.replace("_ALDFF_PP_", r"\_ALDFF_PP\_").replace("$", r"\$") in text

@@ -200,4 +200,6 @@ def test_mistakes_are_seen(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
             seen += broken(route(case.placed, case.pads, IHP, blocked=WALLS), case.ends, WALLS)
         except (RoutingError, KeyError, IndexError) as error:
             seen.append(str(error))
+        if seen:
+            break
     assert seen
