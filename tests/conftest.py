@@ -1,5 +1,6 @@
 """What tests of several packages share, and what every test run says at its end: the engines that were not there."""
 
+import gc
 import logging
 import os
 import re
@@ -42,6 +43,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         chosen = [item for item in items if not names.isdisjoint({item.nodeid, item.nodeid.partition("::")[0]})]
         config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
         items[:] = chosen
+
+
+def pytest_collection_finish() -> None:
+    """What is collected stays to the end: looking for garbage in it would take a second for a dozen tests."""
+    gc.freeze()
 
 
 _NO_COMPILER = find_spec("ziglang") is None and not any(map(shutil.which, ("cc", "gcc", "clang")))

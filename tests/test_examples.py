@@ -193,7 +193,7 @@ def test_square(exported: Path, simulator: str) -> None:
     ("right", "wrong", "complaint"),
     [
         ("weights_sent[0] ? row_0 : row_1", "weights_sent[0] ? row_1 : row_0", "y: beat 0, lane 0: got"),
-        ("weights_last = weights_sent[0]", "weights_last = 1'b0", "error 2"),
+        slow("weights_last = weights_sent[0]", "weights_last = 1'b0", "error 2"),
     ],
     ids=["rows", "last"],
 )

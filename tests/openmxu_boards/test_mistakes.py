@@ -46,7 +46,10 @@ NOWHERE = "port /dev/nowhere cannot be opened: No such file or directory"
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (f"build --platform {FOMU}", f"board must have a UART for this design, and {FOMU} has none"),
+        (
+            f"build --platform {FOMU} --rows 1 --columns 1",
+            f"board must have a UART for this design, and {FOMU} has none",
+        ),
         ("build ulx3s", "board must be one of ulx3s-12f, ulx3s-25f, ulx3s-45f, ulx3s-85f, not 'ulx3s'"),
         ("build icebreaker --clock 13.5", "clock must be 16 to 275 MHz by SB_PLL40, not 13.5 MHz"),
         ("build icebreaker --seeds 0", "seeds must be from 1 to 100, not 0"),

@@ -55,7 +55,8 @@ SIMULATED = {board.config: board.name for board in reversed(boards()) if board.c
 @pytest.mark.parametrize(
     "config",
     [
-        *((pytest.param if name == "icebreaker" else thorough)(config, id=name) for config, name in SIMULATED.items()),
+        pytest.param(MxuConfig(rows=1, columns=1, stages=1, source=BF16, depth=4), id="smallest"),
+        *((slow if name == "icebreaker" else thorough)(config, id=name) for config, name in SIMULATED.items()),
         slow(MxuConfig(rows=1, columns=3, stages=7, source=BF16, subnormals="ieee", depth=8), id="seven stages"),
         slow(MxuConfig(rows=3, columns=1, stages=2, operand=FP8_E4M3, depth=8), id="fp8"),
     ],

@@ -50,7 +50,7 @@ def test_result_and_statistics(engine: str) -> None:
     assert 0 < statistics.seconds < most
 
 
-@pytest.mark.parametrize("engine", ["golden", "compiled"])
+@pytest.mark.parametrize("engine", ["golden", slow("compiled")])
 def test_a_unit_of_ones_own(engine: str) -> None:
     shape: dict[str, Any] = {"rows": 2, "columns": 3, "stages": 2, "subnormals": "ieee", "splitter": True}
     unit = MxuConfig(**shape, depth=4, result=BF16)
@@ -105,17 +105,19 @@ def _drawn(m: int, k: int, n: int) -> tuple[Any, Any]:
     [*pairs(("flush", "ieee"), ("golden", "model")), ("flush", "compiled"), slow("ieee", "compiled")],
 )
 @pytest.mark.parametrize("precision", PASSES)
-def test_passes(precision: str, mode: str, engine: str) -> None:
+@pytest.mark.parametrize(
+    ("output", "splitter", "units"),
+    [("fp32", False, 1), ("bf16", True, 2), slow("fp32", True, 2), slow("bf16", False, 1)],
+)
+def test_passes(precision: str, mode: str, engine: str, output: str, splitter: bool, units: int) -> None:
     a, b = _drawn(5, 8, 5)
     options: dict[str, Any] = {"precision": precision, "subnormals": mode}
-    for output in ("fp32", "bf16"):
-        expected = golden.matmul(a, b, rows=3, result=output, **options)
-        for splitter, units in ((False, 1), (True, 2)):
-            unit: dict[str, Any] = {"rows": 3, "columns": 2, "splitter": splitter, "units": units}
-            found = simulate(a, b, **unit, output=output, engine=engine, **options)
-            same_bits(found.result, expected, note=f"{options}, {output=}, {splitter=}, {units=}")
-            assert found.statistics.cycles == cycles(MxuConfig(rows=3, columns=2), 5, 8, 5, precision, units)
-            assert found.statistics.passes == len(PASSES[precision])
+    expected = golden.matmul(a, b, rows=3, result=output, **options)
+    unit: dict[str, Any] = {"rows": 3, "columns": 2, "splitter": splitter, "units": units}
+    found = simulate(a, b, **unit, output=output, engine=engine, **options)
+    same_bits(found.result, expected, note=f"{options}, {output=}, {splitter=}, {units=}")
+    assert found.statistics.cycles == cycles(MxuConfig(rows=3, columns=2), 5, 8, 5, precision, units)
+    assert found.statistics.passes == len(PASSES[precision])
 
 
 @pytest.mark.parametrize(

@@ -106,7 +106,7 @@ def test_the_engine_model(options: dict[str, Any], kind: str, scale: float) -> N
 
 @pytest.mark.parametrize("engine", [slow("pysim"), compiled("compiled")])
 @pytest.mark.parametrize(
-    ("rows", "columns", "stages", "terms", "stalls"), [(8, 2, 1, 4, None), (4, 3, 4, 2, 1), (8, 1, 6, 2, None)]
+    ("rows", "columns", "stages", "terms", "stalls"), [(8, 2, 1, 4, None), (4, 3, 4, 2, 1), slow(8, 1, 6, 2, None)]
 )
 def test_engines_with_a_clock(
     rows: int, columns: int, stages: int, terms: int, stalls: int | None, engine: str

@@ -41,7 +41,7 @@ MORE = [slow(name, 2) for name in ("kills", "compilers")]
 
 @pytest.mark.parametrize(
     ("name", "count"),
-    [*((slow if name in ("compilers", "entries") else pytest.param)(name, 0) for name in SHORT), *MORE],
+    [*((slow if name in ("compilers", "entries", "settings") else pytest.param)(name, 0) for name in SHORT), *MORE],
 )
 def test_all_are_survived(name: str, count: int) -> None:
     """As many as tests try, and others."""

@@ -28,6 +28,7 @@ from openmxu_boards.bitstream.report import LongestPath, read_clocks
 from openmxu_boards.bitstream.route import route
 
 from ...conftest import Said
+from .test_top import echo
 
 
 def step(kind: str, delay: float, start: str, end: str) -> dict[str, Any]:
@@ -148,7 +149,7 @@ def test_build_with_the_netlist(
     board: str, file: str, tool: str, suffix: str, commands: Commands, tmp_path: Path
 ) -> None:
     """Where the bitstream cannot be turned back, the netlist stays beside it, whatever the packer reads it as."""
-    build(board, tmp_path)
+    build(board, tmp_path, design=echo)
     bitstream = f"selftest.{suffix}"
     assert names(tmp_path) == sorted({*FILES, "routed.json", bitstream} - {"selftest.bin"})
     assert {"--write", file} <= set(commands[1])
@@ -160,7 +161,7 @@ def test_build_with_the_netlist(
 @pytest.mark.parametrize("given", [{}, {"nextpnr_opts": "--tmg-ripup"}], ids=["of the family", "of the board"])
 def test_options_of_nextpnr(given: dict[str, str]) -> None:
     """A board's take the place of its family's, beside what every build needs."""
-    options = flow._plan(replace(find_board("ulx3s-12f"), overrides=given)).placement
+    options = flow._plan(replace(find_board("ulx3s-12f"), overrides=given), echo).placement
     assert {"--freq", "--report", "--timing-allow-fail"} <= set(options)
     assert [each in options for each in ("--placer-heap-timingweight", "--tmg-ripup")] == [not given, bool(given)]
 
@@ -178,7 +179,7 @@ def test_too_slow(
 ) -> None:
     monkeypatch.setitem(FIGURES, "fmax", {"clk": {"achieved": achieved, "constraint": float(clock)}})
     with pytest.raises(RuntimeError) as caught:
-        build(with_options(find_board("icebreaker"), clock=clock), tmp_path / "out")
+        build(with_options(find_board("icebreaker"), clock=clock), tmp_path / "out", design=echo)
     assert str(caught.value) == (
         f"no bitstream for icebreaker: clock clk: {achieved:.1f} MHz reached, {clock}.0 MHz needed, timing not met; "
         f"{remedy}; limited by a path of 5.2 ns, of which 3.0 through 1 cell and 2.2 on "
@@ -191,7 +192,7 @@ def test_the_fastest_of_several_seeds(commands: Commands, tmp_path: Path) -> Non
     """Yosys runs once; other files stay, and an old bitstream is replaced."""
     (tmp_path / "notes.txt").touch()
     (tmp_path / "selftest.bin").write_text("old")
-    report = build("icebreaker", tmp_path, seeds=[1, 2, 3])
+    report = build("icebreaker", tmp_path, design=echo, seeds=[1, 2, 3])
     assert names(tmp_path) == sorted([*FILES, "notes.txt"])
     assert [command[0] for command in commands] == ["yosys", *["nextpnr-ice40"] * 3, "icepack"]
     assert (report.seed, report.runs) == (2, {1: 21.43, 2: 30.25, 3: 25.5})
@@ -206,8 +207,8 @@ def test_no_more_runs_at_a_time_than_cores(commands: Commands, tmp_path: Path, m
     threads = Mock(wraps=process.threads)
     monkeypatch.setattr(process, "threads", threads)
     monkeypatch.setattr(flow, "cores", lambda: 2)
-    build("icebreaker", tmp_path, seeds=[1, 2, 3])
-    build("icebreaker", tmp_path, seeds=[1])
+    build("icebreaker", tmp_path, design=echo, seeds=[1, 2, 3])
+    build("icebreaker", tmp_path, design=echo, seeds=[1])
     assert threads.mock_calls == [call(2), call(1)]
 
 
@@ -226,7 +227,7 @@ def test_failure_leaves_the_output_alone(tmp_path: Path, monkeypatch: pytest.Mon
     stand_ins(monkeypatch, run)
     (tmp_path / "selftest.bin").write_text("old")
     with pytest.raises(RuntimeError, match="nextpnr-ice40 failed"):
-        build("icebreaker", tmp_path)
+        build("icebreaker", tmp_path, design=echo)
     assert names(tmp_path) == ["selftest.bin"]
     assert (tmp_path / "selftest.bin").read_text() == "old"
 
@@ -236,7 +237,7 @@ def test_output_that_cannot_be_written(tmp_path: Path) -> None:
     file.touch()
     for output, reason in ((file, "File exists"), (file / "below", "Not a directory")):
         with pytest.raises(OSError, match="output") as caught:
-            build("icebreaker", output)
+            build("icebreaker", output, design=echo)
         assert str(caught.value) == f"output must be a directory that can be written, not '{output}': {reason}"
         assert caught.value.filename is None, "the text says it all"
 
@@ -244,7 +245,7 @@ def test_output_that_cannot_be_written(tmp_path: Path) -> None:
 def test_a_folder_in_the_way_of_a_file(commands: Commands, tmp_path: Path) -> None:
     (tmp_path / "report.json").mkdir()
     with pytest.raises(IsADirectoryError, match=rf"^output must be a file, not the directory {tmp_path}/report.json$"):
-        build("icebreaker", tmp_path)
+        build("icebreaker", tmp_path, design=echo)
     assert commands == []
     assert names(tmp_path) == ["report.json"]
 
@@ -260,7 +261,7 @@ def test_a_bitstream_is_not_lost(commands: Commands, tmp_path: Path, monkeypatch
     monkeypatch.setattr("openmxu_boards.bitstream.flow.read_clocks", read)
     lost = r"selftest.bin cannot be written: No such file or directory; it was saved"
     with pytest.raises(NotStoredError, match=lost):
-        build("icebreaker", output)
+        build("icebreaker", output, design=echo)
     assert [path.read_text() for path in tmp_path.glob("openmxu-kept-*/selftest.bin")] == ["by icepack of seed 1"]
 
 
@@ -268,7 +269,7 @@ def test_missing_tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for board, tools, tool in (("icebreaker", yowasp.TOOLS, "icepack"), ("tang-nano-9k", yowasp.PYTHON, "gowin_pack")):
         monkeypatch.setitem(tools, tool, ("no_such_tools", "run"))
         with pytest.raises(OSError, match=r"^no-such-tools is not .* pip install 'openmxu\[boards\]'$"):
-            build(board, tmp_path / "out")
+            build(board, tmp_path / "out", design=echo)
     assert names(tmp_path) == []
 
 

@@ -13,6 +13,7 @@ from amaranth.hdl import Fragment, Module
 from amaranth.lib import io, wiring
 from amaranth.lib.wiring import In, Out
 
+from openmxu.spec.config import MxuConfig
 from openmxu_boards import Board, boards, find_board
 from openmxu_boards.bitstream.top import Emitted, Top, blink_at
 
@@ -32,6 +33,11 @@ class Echo(wiring.Component):
         m = Module()
         m.d.comb += self.tx.eq(~self.rx)
         return m
+
+
+def echo(config: MxuConfig, frequency: int) -> Echo:
+    """It in place of the self-test, whose unit takes most of the time of a plan."""
+    return Echo()
 
 
 class Pins:

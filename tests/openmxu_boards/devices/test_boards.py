@@ -11,7 +11,7 @@ from openmxu_boards import Board, boards, find_board, own_board, with_options
 from openmxu_boards.bitstream.flow import _plan
 from openmxu_boards.devices.families import family_of
 
-from ..bitstream.test_top import Echo, each_board
+from ..bitstream.test_top import each_board, echo
 
 
 def test_boards_and_another_unit_and_clock() -> None:
@@ -87,7 +87,7 @@ def check_lines(plan: Any, design: str, name: str, pins: str, *more: str) -> Non
 @each_board
 def test_pins_and_clock(board: Board) -> None:
     """And the netlist after routing, of which drawings are made, is written once."""
-    plan = _plan(board)
+    plan = _plan(board, echo)
     name = "ulx3s-12f" if board.name.startswith("ulx3s") else board.name
     check_lines(plan, "selftest", name, PINS[name][1], *MORE.get(name, ()))
     wanted = plan.placement[plan.placement.index("--freq") + 1]
@@ -101,7 +101,7 @@ def test_pins_and_clock(board: Board) -> None:
     [("tang-nano-9k", "GW1NR-LV9QN88PC6/I5", "GW1N-9C"), ("tang-nano-20k", "GW2AR-LV18QN88C8/I7", "GW2A-18C")],
 )
 def test_gowin_calls_the_tools_of_today(name: str, part: str, chip: str) -> None:
-    plan = _plan(find_board(name))
+    plan = _plan(find_board(name), echo)
     assert (plan.synthesis[0], plan.placement[0]) == ("yosys", "nextpnr-himbaechel-gowin")
     assert plan.placement[plan.placement.index("--device") + 1] == part
     assert {f"family={chip}", "cst=selftest.cst"} <= set(plan.placement)
@@ -129,7 +129,7 @@ def test_gatemate_on_its_oscillator() -> None:
 @pytest.mark.parametrize("name", PINS)
 def test_pins_of_the_uart(name: str) -> None:
     """And the frequency that the design gets is the clock's."""
-    make, board = Mock(side_effect=lambda config, frequency: Echo()), with_options(find_board(name), clock=30.1)
+    make, board = Mock(side_effect=echo), with_options(find_board(name), clock=30.1)
     plan = _plan(board, make, "echo")
     check_lines(plan, "echo", name, "uart_0__rx={} uart_0__tx={}".format(*PINS[name][2]))
     make.assert_called_once_with(board.config, plan.frequency)

@@ -4,19 +4,19 @@
 
 import struct
 from collections.abc import Callable, Coroutine
+from functools import cache
 from typing import Any
 
 import numpy as np
 import pytest
 from amaranth.hdl import Const, Module
+from amaranth.sim import Simulator
 
 from openmxu.spec.config import MxuConfig
 from openmxu.spec.formats import BF16, FloatFormat
 from openmxu_boards.protocol import Command, Decoder, Identity, Reply, Status, TileJob, request
 from openmxu_boards.soc import Buffers, Soc, machine
 from openmxu_sim import golden
-
-from ...clocked import clocked
 
 CONFIG = MxuConfig(rows=2, columns=3, stages=2, source=BF16, depth=4)
 BUFFERS = Buffers(weights=8, activations=16, results=8)
@@ -30,14 +30,20 @@ def told(story: Story) -> Callable[[], None]:
     """The test that tells a story to a system."""
 
     def test() -> None:
-        tell(story)
+        in_simulator(system())(story)
 
     return test
 
 
-def tell(story: Story, soc: Soc | None = None) -> None:
-    """Run a story of requests and replies."""
-    soc = Soc(CONFIG, BUFFERS) if soc is None else soc
+@cache
+def system() -> Soc:
+    return Soc(CONFIG, BUFFERS, clock=12_000_000, baud=1_000_000)
+
+
+@cache
+def in_simulator(soc: Soc) -> Callable[[Story], None]:
+    """What tells a system stories of requests and replies, each from its reset on."""
+    stories: list[Story] = []
     heard: list[bytes | None] = []
 
     async def listen(ctx: Any) -> None:
@@ -47,6 +53,8 @@ def tell(story: Story, soc: Soc | None = None) -> None:
             heard.extend(decoder.feed(bytes([byte] * valid)))
 
     async def testbench(ctx: Any) -> None:
+        heard.clear()
+
         async def ask(command: int, sequence: int, arguments: bytes = b"", **how: Any) -> bytes:
             """The data of a reply, whose status is the one that is named, or OK."""
             session = how.get("session", SESSION)
@@ -64,9 +72,20 @@ def tell(story: Story, soc: Soc | None = None) -> None:
                     return reply.data
             raise AssertionError("no answer")
 
-        await story(ask)
+        await stories[-1](ask)
 
-    clocked(soc, testbench, listen)
+    simulator = Simulator(soc)
+    simulator.add_clock(1e-6)
+    simulator.add_testbench(testbench)
+    simulator.add_testbench(listen, background=True)
+
+    def tell(story: Story) -> None:
+        if stories:
+            simulator.reset()
+        stories.append(story)
+        simulator.run()
+
+    return tell
 
 
 def address(number: int) -> bytes:
@@ -104,15 +123,13 @@ async def fill(ask: Ask, sequence: int) -> None:
 
 
 def test_identity() -> None:
-    soc = Soc(CONFIG, BUFFERS, clock=12_000_000, baud=1_000_000)
-
     async def story(ask: Ask) -> None:
         identity = Identity.parse(await ask(Command.IDENTIFY, 77, session=0))
-        assert identity == soc.identity
+        assert identity == system().identity
         assert (identity.config.rows, identity.config.columns, identity.weights) == (2, 3, 8)
         assert (identity.clock, identity.baud, identity.frame) == (12_000_000, 1_000_000, 511)
 
-    tell(story, soc)
+    in_simulator(system())(story)
 
 
 @told
@@ -249,7 +266,7 @@ def test_a_unit_that_hangs_is_reset(monkeypatch: pytest.MonkeyPatch) -> None:
         await ask(Command.RUN, 4, address(0) + tile(weights=2, activations=5))
         assert await ask(Command.RESULTS, 5, address(0) + address(2)) == product(A[:2], B)
 
-    tell(story)
+    in_simulator(Soc(CONFIG, BUFFERS))(story)
 
 
 @pytest.mark.slow
@@ -258,7 +275,7 @@ def test_without_counters() -> None:
         await load(ask, 0)
         assert await ask(Command.RUN, 3, address(0) + tile(keep=True)) == bytes(16) + b"\x07"
 
-    tell(story, Soc(CONFIG, BUFFERS, counters=False))
+    in_simulator(Soc(CONFIG, BUFFERS, counters=False))(story)
 
 
 @pytest.mark.parametrize(("rows", "columns", "name", "depth"), [(3, 1, "fp8_e4m3", 4), (1, 2, "tf32", 2)])
@@ -278,4 +295,4 @@ def test_beats_of_other_widths(rows: int, columns: int, name: str, depth: int) -
         data = await ask(Command.RESULTS, 4, address(0) + address(1))
         assert np.frombuffer(data, dtype="<f4").tolist() == [rows] * columns
 
-    tell(story, Soc(config, BUFFERS))
+    in_simulator(Soc(config, BUFFERS))(story)

@@ -68,7 +68,7 @@ def test_random_programs(count: int, machine: SimulatedAccelerator) -> None:
     "config",
     [
         AcceleratorConfig(size=1, stages=1, depth=2, rows=16, weights=128),
-        AcceleratorConfig(size=3, stages=4, depth=8, rows=64, weights=512),
+        slow(AcceleratorConfig(size=3, stages=4, depth=8, rows=64, weights=512)),
         slow(AcceleratorConfig(size=4, stages=6, depth=4, rows=64, weights=1024)),
     ],
 )
@@ -93,7 +93,7 @@ end tag=3
 """
 
 
-@pytest.mark.parametrize(("size", "stages"), [(1, 1), (3, 1), (4, 1), (5, 4)])
+@pytest.mark.parametrize(("size", "stages"), [(3, 1), slow(1, 1), slow(4, 1), slow(5, 4)])
 def test_roles_go_back_and_forth(size: int, stages: int) -> None:
     """At once, as no command waits for another: rows and weights of the one before are still on their way."""
     config = AcceleratorConfig(size=size, stages=stages, depth=16, rows=64, weights=256)

@@ -192,7 +192,8 @@ def test_any_memory_of_weights(rows: int, weights: int) -> None:
 
 
 @needs_compiler
-@pytest.mark.parametrize("weights", [_TILE, slow(200)])
+@pytest.mark.slow
+@pytest.mark.parametrize("weights", [_TILE, 200])
 def test_weights_from_a_memory_on_the_machine(weights: int) -> None:
     """Random numbers, two pictures one after the other: the memory as the definition leaves it."""
     rng = np.random.default_rng(weights)

@@ -47,7 +47,8 @@ def _wrong(machine: SimulatedAccelerator) -> int:
     return wrong
 
 
-@pytest.mark.parametrize(("size", "stages"), [(1, 1), (2, 2), slow(3, 2), slow(4, 4)])
+@pytest.mark.slow
+@pytest.mark.parametrize(("size", "stages"), [(1, 1), (2, 2), (3, 2), (4, 4)])
 def test_cycles_of_the_whole_netlist(size: int, stages: int) -> None:
     config = AcceleratorConfig(size=size, stages=stages, depth=8, rows=64, weights=1024)
     reports = []

@@ -104,7 +104,7 @@ def test_rigid(simulator: str) -> None:
         ("", None),
         ("corrupt", r"o: beat 17, lane 0: got 1110 \(\S+\), expected 1111 \(\S+\), operands 0011 .*, seed 0"),
         ("fickle", r"o offered 0x\w+ and, before it was taken, nothing, cycle \d+"),
-        ("deaf", r"all beats: not within 30000 cycles"),
+        slow("deaf", r"all beats: not within 30000 cycles"),
     ],
 )
 def test_streams(simulator: str, fault: str, complaint: str | None) -> None:

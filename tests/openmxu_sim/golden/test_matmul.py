@@ -20,6 +20,7 @@ from openmxu_sim.golden.passes import PASSES, split
 from openmxu_sim.operands.vectors import canonical, corners, matrix, operands
 
 from ...bits import same_bits
+from ...conftest import slow
 from .berkeley import flushed, softfloat
 
 Floats = npt.NDArray[np.float32]
@@ -159,17 +160,17 @@ def test_bits_and_arrays_are_the_same_patterns() -> None:
     assert to_bits(np.float32(-2.0)) == 0xC0000000
 
 
-@pytest.mark.parametrize(("k", "rows"), [(1 << 20, 128), (70000, 1)])
-def test_a_long_inner_dimension_takes_no_memory(k: int, rows: int) -> None:
+@pytest.mark.parametrize(("m", "k", "rows"), [(1, 1 << 20, 128), (16, 5000, 1), slow(1, 70000, 1)])
+def test_a_long_inner_dimension_takes_no_memory(m: int, k: int, rows: int) -> None:
     """Sums of ones are exact up to 2^24, whatever their order; and more tiles than are added up together."""
-    a, b = np.ones((1, k), np.float32), np.ones((k, 1), np.float32)
+    a, b = np.ones((m, k), np.float32), np.ones((k, 1), np.float32)
     tracemalloc.start()
     try:
         result = golden.matmul(a, b, rows=rows)
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert result.tolist() == [[k]]
+    assert result.tolist() == [[k]] * m
     assert peak < 16 << 20
 
 

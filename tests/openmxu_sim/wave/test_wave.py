@@ -17,7 +17,7 @@ from openmxu_sim.operands.stimulus import Stalls
 from openmxu_sim.wave import MOST_CYCLES, Activity, default_sizes, draw, observe, product, watch
 from openmxu_sim.wave.page import wasm
 
-from ...conftest import Command, needs_compiler
+from ...conftest import Command, needs_compiler, slow
 
 pytestmark = needs_compiler
 
@@ -37,8 +37,14 @@ def operands(trace: Trace, name: str, config: MxuConfig) -> np.ndarray:
 @pytest.mark.parametrize("stalls", [None, Stalls(8)], ids=["free", "stalled"])
 @pytest.mark.parametrize(
     ("config", "m", "k"),
-    [(SMALL, 7, 9), (DEEP, 7, 7), (DEEP, 11, 3), (FOUR, 7, 14), (TWO, 7, 13), (TWO, 11, 5)],
-    ids=["4x3", "3x5_s6", "weights-kept", "8x3_t4", "6x4_t2_s4", "6x4_t2_s4-weights-kept"],
+    [
+        pytest.param(SMALL, 7, 9, id="4x3"),
+        pytest.param(DEEP, 7, 7, id="3x5_s6"),
+        pytest.param(DEEP, 11, 3, id="weights-kept"),
+        pytest.param(FOUR, 7, 14, id="8x3_t4"),
+        slow(TWO, 7, 13, id="6x4_t2_s4"),
+        slow(TWO, 11, 5, id="6x4_t2_s4-weights-kept"),
+    ],
 )
 def test_cells_multiply_what_is_said(config: MxuConfig, m: int, k: int, stalls: Stalls | None) -> None:
     given = product(config, m, k, config.columns + 2)
@@ -107,8 +113,12 @@ def shapes(root: ElementTree.Element) -> list[tuple[str, float]]:
 @pytest.mark.parametrize("stalls", [None, Stalls(3)], ids=["free", "stalled"])
 @pytest.mark.parametrize(
     ("config", "m", "k", "n"),
-    [(SMALL, 7, 6, 5), (DEEP, 11, 2, 4), (FOUR, 7, 14, 5), (TWO, 11, 5, 3)],
-    ids=["", "weights-kept", "t4", "t2-weights-kept"],
+    [
+        pytest.param(SMALL, 7, 6, 5, id=""),
+        pytest.param(DEEP, 11, 2, 4, id="weights-kept"),
+        pytest.param(FOUR, 7, 14, 5, id="t4"),
+        slow(TWO, 11, 5, 3, id="t2-weights-kept"),
+    ],
 )
 def test_timeline_has_the_area_of_the_product(config: MxuConfig, m: int, k: int, n: int, stalls: Any) -> None:
     """What is not pale is M·K·N, all is what the array did; with several terms, a cell counts its real products."""
@@ -149,7 +159,7 @@ def large() -> Activity:
     return observe(product(config, 96, 100, 128), stalls=Stalls(3))
 
 
-@pytest.mark.parametrize("terms", [1, 4])
+@pytest.mark.parametrize("terms", [1, slow(4)])
 def test_large_pictures_are_small(terms: int, large: Activity) -> None:
     seen = large if terms == 1 else observe(product(MxuConfig(rows=256, columns=8, terms=4), 300, 302, 13))
     text = draw(seen)
@@ -249,9 +259,11 @@ def test_mistakes(options: str, words: str, wave: Command, tmp_path: Path, monke
     assert not list(tmp_path.iterdir())
 
 
-def test_default_sizes_follow_one_another_without_a_bubble() -> None:
-    for config in (SMALL, MxuConfig(rows=5, columns=2, stages=7), FOUR, MxuConfig(8, 2, stages=7, terms=2)):
-        m, k, n = default_sizes(config)
-        seen = observe(product(config, m, k, n))
-        assert len(seen.tiles) == 4
-        assert np.diff(np.flatnonzero(seen.stream("admission.o_go"))).max() == 1
+@pytest.mark.parametrize(
+    "config", [SMALL, FOUR, slow(MxuConfig(rows=5, columns=2, stages=7)), slow(MxuConfig(8, 2, stages=7, terms=2))]
+)
+def test_default_sizes_follow_one_another_without_a_bubble(config: MxuConfig) -> None:
+    m, k, n = default_sizes(config)
+    seen = observe(product(config, m, k, n))
+    assert len(seen.tiles) == 4
+    assert np.diff(np.flatnonzero(seen.stream("admission.o_go"))).max() == 1

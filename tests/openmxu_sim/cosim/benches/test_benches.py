@@ -45,7 +45,7 @@ def test_benches_see_a_late_swap_mark(bench: Bench, design: str, complaint: str)
         bench(design, mutate=delayed_swap)
 
 
-@pytest.mark.parametrize("design", ["multiplier_bf16", slow("stream_adder")])
+@pytest.mark.parametrize("design", ["converter", slow("multiplier_bf16"), slow("stream_adder")])
 def test_benches_see_truncation(bench: Bench, design: str, monkeypatch: pytest.MonkeyPatch) -> None:
     nearest_even = rounding._nearest_even
     monkeypatch.setattr(rounding, "_nearest_even", lambda fmt, bits: (nearest_even(fmt, bits)[0], 0 & bits[0]))
