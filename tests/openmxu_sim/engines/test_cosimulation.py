@@ -119,11 +119,11 @@ def test_other_formats(port: str, name: str) -> None:
 @pytest.mark.parametrize("stages", [1, slow(6)])
 def test_blocks_that_keep_their_weights(stages: int) -> None:
     """More rows than places, on an array with room for all of the inner dimension."""
-    config = MxuConfig(rows=3, columns=2, depth=4, stages=stages)
-    given = stimulus(config, *operands(config, 11, 3, 3))
+    config = MxuConfig(rows=2, columns=1, depth=4, stages=stages)
+    given = stimulus(config, *operands(config, 11, 2, 2))
     assert [tile.keep for tile in given.tiles] == 2 * [False, True, True]
     for stalls in (None, Stalls(1)):
-        check(pysim.run, config, 11, 3, 3, stalls=stalls)
+        check(pysim.run, config, 11, 2, 2, stalls=stalls)
 
 
 # Verilator, row by row

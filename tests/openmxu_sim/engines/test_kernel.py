@@ -42,7 +42,7 @@ def test_compiling_is_announced(caplog: pytest.LogCaptureFixture) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        'exec cc -ffast-math "$@"',
+        slow('exec cc -ffast-math "$@"'),
         slow(changing("s/bits & ~(tiny/bits | ~(tiny/; s/set1_epi32(~MAGNITUDE)/set1_epi32(0)/")),
         slow(changing("s/kernel_part/kernel_apart/")),
         slow(changing("s/int64_t blocks = /__builtin_trap(); &/")),

@@ -48,8 +48,10 @@ def test_corners_times_and_plus_corners(mode: str) -> None:
         _check(np.stack([values, ones], axis=1), np.stack([ones, values]), rows=rows, subnormals=mode)
 
 
-@pytest.mark.parametrize("precision", ["high", "highest", "exact9"])
-@pytest.mark.parametrize("rows", [1, 1000])
+@pytest.mark.parametrize(
+    ("precision", "rows"),
+    [("high", 1000), ("highest", 1), ("exact9", 1000), slow("high", 1), slow("highest", 1000), slow("exact9", 1)],
+)
 def test_corners_in_parts(rows: int, precision: str, mode: str) -> None:
     """Alone, times the largest powers of two, so that the smallest parts are seen, and in sums."""
     values = golden.from_bits(np.concatenate([vectors.corners("fp32"), vectors.operands("fp32", 2000, seed=3)]))

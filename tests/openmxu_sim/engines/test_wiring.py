@@ -16,10 +16,10 @@ from ...conftest import slow
 E4F2 = FloatFormat.parse("e4f2")
 
 UNITS = [
-    MxuConfig(rows=1, columns=1, depth=2),
+    slow(MxuConfig(rows=1, columns=1, depth=2)),
     slow(MxuConfig(rows=1, columns=3, depth=4, subnormals="ieee")),
     slow(MxuConfig(rows=3, columns=1, depth=16)),
-    MxuConfig(rows=5, columns=4, stages=6),
+    slow(MxuConfig(rows=5, columns=4, stages=6)),
     MxuConfig(rows=18, columns=3, stages=2, depth=8),  # in bands
     slow(MxuConfig(rows=2, columns=3, stages=7, operand=E4F2, source=E4F2)),
     slow(MxuConfig(rows=16, columns=16)),
@@ -44,7 +44,7 @@ SMALL = MxuConfig(rows=2, columns=3, depth=4, stages=3)
         ("activation and weight are exchanged", "pe"),
         ("another mark clears NaN", "column"),
         ("a result that nobody takes is withdrawn", "emission"),
-        ("a beat of weights too many may enter", "admission"),
+        slow("a beat of weights too many may enter", "admission"),
         ("a beat that waits is overwritten", "admission"),
     ],
 )
@@ -110,7 +110,7 @@ BETWEEN_PARTS: dict[str, str | Bug] = {
 """Messages about wrong connections, each with the seeded bug that makes it, or one of our own."""
 
 
-@pytest.mark.parametrize("wiring", BETWEEN_PARTS)
+@pytest.mark.parametrize("wiring", [*[*BETWEEN_PARTS][1::2], *map(slow, [*BETWEEN_PARTS][::2])])
 def test_bugs_between_parts(wiring: str) -> None:
     bug = BETWEEN_PARTS[wiring]
     pattern = re.escape(wiring)
