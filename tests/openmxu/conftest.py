@@ -4,10 +4,6 @@ import shutil
 
 import pytest
 
-from ..conftest import Command, Said
-
-__all__ = ["Command", "Said", "needs_icarus"]
-
 needs_icarus = pytest.mark.skipif(shutil.which("iverilog") is None, reason="Icarus Verilog is not installed")
 
 

@@ -8,8 +8,7 @@ import pytest
 from openmxu.runtime.extras import extra_of, install
 from openmxu.yosys import yowasp
 
-from ..conftest import ran
-from .conftest import Command
+from ..conftest import Command, ran
 
 
 @pytest.mark.parametrize(("timeout", "code"), [("600", 0), ("0.01", 1)])

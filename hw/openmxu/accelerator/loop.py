@@ -31,8 +31,8 @@ STEP = KINDS["matmul"].steps(1)["x"].width
 class LevelLayout(data.StructLayout):
     """A level: ``trips``, at least one, and the ``step`` that the address takes as it advances."""
 
-    def __init__(self, step: int = STEP) -> None:
-        super().__init__({"trips": TRIPS, "step": step})
+    def __init__(self) -> None:
+        super().__init__({"trips": TRIPS, "step": STEP})
 
 
 def next_step(last: Value, steps: Sequence[Value]) -> Value:
@@ -53,33 +53,31 @@ class Loop(wiring.Component):
     ----------
     levels
         Number of levels.
-    width
-        Bits of an address.
 
     Members
     -------
-    i_base : In(width)
+    i_base : In(STEP)
     i_levels : In(levels of LevelLayout)
         Level 0, the innermost, lowest. Constant from ``i_begin`` to the last address.
     i_begin : In(1)
         Begin with the base; ``i_next`` does nothing then.
     i_next : In(1)
         Go on to the next address; from the last one back to the first indices, at an address of no meaning.
-    o_address : Out(width)
-        Modulo 2^width.
+    o_address : Out(STEP)
+        Modulo 2^STEP.
     o_last : Out(levels)
         Levels on their last trip.
     """
 
-    def __init__(self, levels: int, width: int = STEP) -> None:
+    def __init__(self, levels: int) -> None:
         self.levels = levels
         super().__init__(
             {
-                "i_base": In(width),
-                "i_levels": In(data.ArrayLayout(LevelLayout(width), levels)),
+                "i_base": In(STEP),
+                "i_levels": In(data.ArrayLayout(LevelLayout(), levels)),
                 "i_begin": In(1),
                 "i_next": In(1),
-                "o_address": Out(width),
+                "o_address": Out(STEP),
                 "o_last": Out(levels),
             }
         )

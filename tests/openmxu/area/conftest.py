@@ -13,7 +13,7 @@ from openmxu.area.subject.points import PROCESSING_ELEMENT
 from openmxu.area.target.targets import Area, Target, choose_targets
 from openmxu.spec.formats import FORMATS, FloatFormat
 
-from ..conftest import Said
+from ...conftest import Said
 
 report_module: Any = sys.modules["openmxu.area.report"]
 """The package has the function by this name."""

@@ -23,8 +23,7 @@ from openmxu.runtime import cache
 from openmxu_sim import golden
 
 from ...bits import same_bits
-from ...conftest import compiled, needs_compiler, ran, slow
-from ..conftest import Command, Said
+from ...conftest import Command, Said, compiled, needs_compiler, ran, slow
 
 Matrices = tuple[np.ndarray, np.ndarray]
 MATMUL = "matmul A.npy B.npy"

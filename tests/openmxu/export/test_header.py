@@ -14,8 +14,7 @@ from openmxu.export.header import check_command
 from openmxu.export.verilog import to_verilog
 from openmxu.spec.config import MxuConfig
 
-from ...conftest import slow
-from ..conftest import Command
+from ...conftest import Command, slow
 
 
 def top(text: str) -> list[str]:

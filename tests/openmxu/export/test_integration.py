@@ -14,9 +14,8 @@ from openmxu.export.integration import to_template
 from openmxu.export.verilog import to_verilog
 from openmxu.unit.axi import IDENTITY, Register
 
-from ...conftest import ran, slow
+from ...conftest import Command, ran, slow
 from ...linters import lint
-from ..conftest import Command
 from .conftest import cells, lint_text
 
 MXU = "mxu --rows 2 --columns 3 --splitter --result bf16"

