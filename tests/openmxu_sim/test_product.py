@@ -319,6 +319,12 @@ def test_messages(a: Any, b: Any, options: dict[str, Any], error: type[Exception
         simulate(a, b, **options)
 
 
+def test_precisions_are_refused_before_an_engine_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("openmxu_sim.product.on_units._engine", pytest.fail)
+    with pytest.raises(ValueError, match=f"{_ONE_PASS} operands in fp16"):
+        simulate(_A, _B, operand="fp16", precision="high")
+
+
 # The engine that auto means
 
 

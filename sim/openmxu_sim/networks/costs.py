@@ -2,13 +2,14 @@
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from openmxu.pages.tables import table
 from openmxu.spec.config import MxuConfig
 from openmxu.spec.passes import PASSES
 from openmxu.spec.tiling import cycles as cycle_formula
@@ -166,7 +167,7 @@ class Costs:
                 f"{'s' if unit.stages > 1 else ''}, precision {how.precision}: {self.cycles:,} cycles by the formula, "
                 f"{self.utilisation:.1%} of the array in use.{self._energy_in_words()}",
                 "",
-                *_table(self.rows, energies),
+                _table(self.rows, energies),
             ]
         )
 
@@ -193,21 +194,20 @@ def _row(row: Cost) -> dict[str, Any]:
     return {**of_work, **{name: value for name, value in plain.items() if name not in left_out}}
 
 
-def _table(rows: Sequence[Cost], energies: Sequence[float] | None) -> Iterator[str]:
+def _table(rows: Sequence[Cost], energies: Sequence[float] | None) -> str:
     heads = ["layer", "operator", "times", "products", "M", "K", "N", "cycles", "in use", "MB"]
     seen = any(row.losses is not None for row in rows)
     measured = any(row.errors is not None for row in rows)
     heads += ["to zero", "to infinity"] if seen else []
     heads += ["direction", "SQNR, dB", "largest error"] if measured else []
     heads += ["mJ"] if energies else []
-    yield f"| {' | '.join(heads)} |"
-    yield "|---|---|" + "---:|" * (len(heads) - 2)
+    lines = []
     for number, row in enumerate(rows):
         work = row.work
         megabytes = (row.weight_bytes + row.activation_bytes + row.result_bytes) / 1e6
         sizes = (row.times, work.products, work.m, work.k, work.n, row.cycles)
         cells = [
-            work.layer.replace("|", "\\|"),  # or it would end the cell
+            work.layer,
             work.operator,
             *(f"{size:,}" for size in sizes),
             f"{row.utilisation:.1%}",
@@ -219,7 +219,8 @@ def _table(rows: Sequence[Cost], energies: Sequence[float] | None) -> Iterator[s
             errors = row.errors
             cells += [work.direction, f"{errors.sqnr:.1f}", f"{errors.largest:.2g}"] if errors else ["", "", ""]
         cells += [three_digits(energies[number])] if energies else []
-        yield f"| {' | '.join(cells)} |"
+        lines.append(cells)
+    return table(heads, lines, words=2)
 
 
 class Ledger:

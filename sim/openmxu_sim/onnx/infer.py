@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from openmxu.pages.tables import escaped, table
 from openmxu_sim.networks import errors_report
 from openmxu_sim.networks.costs import Costs, three_digits
 from openmxu_sim.onnx.network import Network
@@ -97,39 +98,30 @@ def to_json(results: Sequence[Inference]) -> str:
     return json.dumps(plain, indent=1, allow_nan=True) + "\n"
 
 
-_AREA, _ENERGY = " element, GE |", " energy, mJ |"
-
-
 def to_markdown(name: str, results: Sequence[Inference]) -> str:
     """Return a table of all units, then one of layers for each."""
     measured = any(result.element is not None for result in results)
     metered = any(result.costs.energy is not None for result in results)
+    heads = ["operands", "output", "largest difference", "rows", "same largest", "cycles", "array in use"]
+    heads += ["element, GE"] * measured + ["energy, mJ"] * metered
+    rows = []
+    for result in results:
+        for difference in result.differences:
+            agreement = "" if difference.agreement is None else f"{difference.agreement:.4f}"
+            cells = [result.operand, difference.output, f"{difference.largest:.3g}", str(difference.rows or "")]
+            cells += [agreement, f"{result.costs.cycles:,}", f"{result.costs.utilisation:.1%}"]
+            cells += [] if result.element is None else [f"{result.element:,.0f}"]
+            cells += [] if result.costs.millijoules is None else [three_digits(result.costs.millijoules)]
+            rows.append(cells)
     lines = [
-        f"# {name} on matrix units",
+        f"# {escaped(name)} on matrix units",
         "",
         f"Outputs against those of {ENGINE}; cycles by the formula."
         + " Areas of one of the array's elements, with its registers, by Yosys on generic gates." * measured
         + " Energies derived from those of measured parts, without memories, wires and the clock's tree." * metered,
         "",
-        "| operands | output | largest difference | rows | same largest | cycles | array in use |"
-        + _AREA * measured
-        + _ENERGY * metered,
-        "|---|---|---:|---:|---:|---:|---:|" + "---:|" * (measured + metered),
+        table(heads, rows, words=2),
     ]
-    for result in results:
-        for difference in result.differences:
-            agreement = "" if difference.agreement is None else f"{difference.agreement:.4f}"
-            cells = [
-                result.operand,
-                difference.output,
-                f"{difference.largest:.3g}",
-                str(difference.rows or ""),
-                agreement,
-            ]
-            cells += [f"{result.costs.cycles:,}", f"{result.costs.utilisation:.1%}"]
-            cells += [] if result.element is None else [f"{result.element:,.0f}"]
-            cells += [] if result.costs.millijoules is None else [three_digits(result.costs.millijoules)]
-            lines.append(f"| {' | '.join(cells)} |")
     if any(result.errors for result in results):
         lines += ["", errors_report.to_markdown({result.operand: result.errors for result in results}).rstrip()]
     for result in results:

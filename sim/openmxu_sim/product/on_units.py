@@ -131,8 +131,11 @@ def simulate(
     precision = find_precision(precision)
     dtype = left.dtype if precision == "default" and left.dtype == right.dtype else None
     options = {"stalls": stalls, "vcd": vcd, "window": window, "specified": specified, "units": units, "port": port}
-    with _opened(engine, unit, shorthand, dtype, options) as (config, chosen, reason, run):
+
+    def check(config: MxuConfig) -> None:
         check_precision(precision, software.get("operand", _name(config.operand)), accumulate)
+
+    with _opened(engine, unit, shorthand, dtype, options, check) as (config, chosen, reason, run):
         _check_waveform(vcd, window, chosen, units, len(left))
 
         start = time.perf_counter()
@@ -244,8 +247,12 @@ def _opened(
     shorthand: Mapping[str, Any],
     dtype: np.dtype[Any] | None,
     options: Mapping[str, Any],
+    check: Callable[[MxuConfig], None],
 ) -> Iterator[tuple[MxuConfig, str, str, Callable[..., Run] | None]]:
-    """Yield the unit, the engine, the reason for it, and, if it has a clock, the function that runs a stimulus."""
+    """Yield the unit, the engine, the reason for it, and, if it has a clock, the function that runs a stimulus.
+
+    ``check`` refuses a unit before an engine is compiled for it.
+    """
     clocked = {name: options[name] for name in ("vcd", "stalls")}
     if engine == BOARD:
         options["specified"].check_clock(f"engine {BOARD!r}")
@@ -254,9 +261,11 @@ def _opened(
                 raise ValueError(f"{name} must be {only!r} on engine {BOARD!r}, not {options[name]!r}")
         with connect(options["port"] or "auto") as board:
             config = _unit_of(board, unit, shorthand, dtype)
+            check(config)
             yield config, engine, f"requested, on {board.port}", board.run
         return
     config = _unit(unit, shorthand, dtype)
+    check(config)
     engine, reason = _engine(engine, config, options["specified"], clocked=clocked)
     if engine not in CLOCKED:
         yield config, engine, reason, None

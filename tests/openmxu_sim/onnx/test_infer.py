@@ -111,8 +111,8 @@ def test_layers_have_the_names_of_modules() -> None:
     assert network.errors()[0]["operand"] == "fp8_e5m2"
 
 
-def test_names_that_act_on_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
-    odd = "\x1b]0;title\x07\x1b[2J"
+def test_names_that_act_on_a_terminal_or_in_a_table(capsys: pytest.CaptureFixture[str]) -> None:
+    odd = "\x1b]0;title\x07\x1b[2J|<b>"
     model = _square("(float[2, 2] y) { y = MatMul (x, x) }")
     [node], [output] = model.graph.node, model.graph.output
     node.name, node.output[0], output.name = f"layer{odd}", f"y{odd}", f"y{odd}"
@@ -120,7 +120,7 @@ def test_names_that_act_on_a_terminal(capsys: pytest.CaptureFixture[str]) -> Non
     assert _infer(model=f"{odd}.onnx") == 0
     out, err = capsys.readouterr()
     assert all(line.isprintable() for line in (out + err).split("\n"))
-    shown = odd.encode("unicode_escape").decode()
+    shown = r"\x1b\]0;title\x07\x1b\[2J\|&lt;b>"
     for part in (f"# {shown}", f"| bf16 | y{shown}", f"| layer{shown} | MatMul | 1 | 1 | 2 | 2 | 2 |"):
         assert part in out
     assert _infer("-o report", f"{odd}.onnx") == 0
