@@ -15,7 +15,7 @@ from openmxu.area.chapters import peer_tables as peers
 from openmxu.area.finding.comparison import Comparison
 from openmxu.area.subject.points import PROCESSING_ELEMENT
 from openmxu.export.provenance import NETLIST, provenance
-from openmxu.pages.tables import span
+from openmxu.pages.tables import span, table
 from openmxu_boards.bitstream import record as builds
 from openmxu_boards.devices.boards import BOARDS
 from openmxu_sim.studies import accuracy, roofline
@@ -32,7 +32,10 @@ from openmxu_studies.training import tables as report
 
 _REFERENCE = Path(__file__).parent / "reference"
 
-_BETWEEN = re.compile(r"(?<=<!-- record -->\n)(.|\n)*(?=<!-- end of record -->)")
+
+def _between(mark: str) -> re.Pattern[str]:
+    """What stands between the marks of a record."""
+    return re.compile(rf"(?<=<!-- {mark} -->\n)(.|\n)*(?=<!-- end of {mark} -->)")
 
 
 def _read(name: str) -> str:
@@ -214,6 +217,50 @@ def _peers() -> str:
     return ("The unit has changed since this was measured.\n\n" if is_old else "") + peers.to_markdown(found)
 
 
+_BESIDE = {
+    "multiplier": (
+        "HardFloat multiplier, recoded ports",
+        "HardFloat multiplier",
+        "FPnew multiplier",
+        "ChipLab multiplier",
+    ),
+    "adder": ("HardFloat adder, recoded ports", "HardFloat adder", "FPnew adder", "ChipLab adder"),
+    "multiply-add": (
+        "HardFloat multiplier and adder, recoded ports",
+        "HardFloat multiplier and adder",
+        "FPnew fused, mixed formats",
+        "ChipLab multiplier and adder",
+    ),
+    "processing element": ("HardFloat in our registers, recoded ports", "HardFloat in our registers", "", ""),
+}
+"""Our parts with gradual underflow, and the designs of the record that do the same."""
+
+
+def _peer_ratios() -> str:
+    """What each design takes beside ours, each with its best recipe on each library."""
+    found = Comparison.of_json(_read("peers.json"))
+    against = {design.name: design.against for design in found.designs}
+    libraries = [[each for each in found.targets if name in each.name] for name in ("sky130", "sg13g2")]
+
+    def ratios(design: str, figure: str, smaller: str, larger: str) -> str:
+        ours, theirs = (
+            [min(getattr(found.find(name, each.label), figure) for each in library) for library in libraries]
+            for name in (against[design], design)
+        )
+        values = [their / our for their, our in zip(theirs, ours, strict=True)]
+        word = smaller if max(values) < 1 else larger if min(values) >= 1 else "alike"
+        return f"{word} ({', '.join(f'{value:.2f}' for value in values)})"
+
+    rows = [
+        [part, *(design and f"{ratios(design, *_AREA)}, {ratios(design, *_DELAY)}" for design in designs)]
+        for part, designs in _BESIDE.items()
+    ]
+    return table(["beside our", "HardFloat, recoded ports", "HardFloat", "FPnew", "ChipLab"], rows, words=5)
+
+
+_AREA, _DELAY = ("combinational", "smaller", "larger"), ("delay", "faster", "slower")
+
+
 def _errors() -> accuracy.Accuracy:
     return accuracy.Accuracy.of_json(_read("accuracy.json"))
 
@@ -336,10 +383,11 @@ PAGES: Mapping[str, Callable[[], str]] = {
 
 _MORE: Mapping[str, Sequence[tuple[re.Pattern[str], Callable[[], str]]]] = {
     "../../README.md": (
-        (re.compile(r"(?<=<!-- numbers -->\n)(.|\n)*(?=<!-- end of numbers -->)"), _numbers),
-        (re.compile(r"(?<=<!-- areas -->\n)(.|\n)*(?=<!-- end of areas -->)"), _headline),
-        (re.compile(r"(?<=<!-- boards -->\n)(.|\n)*(?=<!-- end of boards -->)"), _boards_short),
-    )
+        (_between("numbers"), _numbers),
+        (_between("areas"), _headline),
+        (_between("boards"), _boards_short),
+    ),
+    "peers.md": ((_between("ratios"), _peer_ratios),),
 }
 """More records of a page, each between marks of its own."""
 
@@ -361,7 +409,7 @@ def written(page: str, *, whole: bool = False) -> str:
     """The text of a page, with the table that its record gives now; ``whole``: as it is built, where it is long."""
     text = _read(page)
     make_record = partial(_opening, page) if page in LONG and not whole else PAGES[page]
-    records = [(_BETWEEN, make_record), *_MORE.get(page, ())]
+    records = [(_between("record"), make_record), *_MORE.get(page, ())]
     for between, make in records:
         text, count = between.subn(lambda _, make=make: f"\n{make().strip()}\n\n", text)
         if count != 1:

@@ -10,7 +10,7 @@ MOST = {"hw + sim + boards": 48_500 + 5_750 + 1_500 + 2_500, "tests": 24_000, "w
 """What these are to be at most; 5,750 lines and 2,520 words for the accelerator, its board, its bus, their pages, and
 proofs of all forms; 1,500 lines for layouts; 2,500 for formats by role, scales, and their errors."""
 
-_RECORD = re.compile(r"<!-- record -->.*?<!-- end of record -->|<!-- [^>]*-->", re.DOTALL)
+_RECORD = re.compile(r"<!-- (\w+) -->.*?<!-- end of \1 -->|<!-- [^>]*-->", re.DOTALL)
 _WRITTEN_BY_PROGRAMS = ("docs/reference/areas/",)
 
 

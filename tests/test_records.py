@@ -33,10 +33,26 @@ def test_long_records_are_whole_where_they_are_built() -> None:
     assert [row.name for part in records._verified() for row in part.rows if f"| {row.name} |" not in built] == []
     for page in records.LONG:
         begun, whole = records.written(page), records.written(page, whole=True)
-        assert len(records._BETWEEN.search(begun)[0].splitlines()) < 32
+        assert len(records._between("record").search(begun)[0].splitlines()) < 32
         lines, sections = map(int, re.findall(r"The whole record, (\d+) lines in (\d+) sections", begun)[0])
-        text = records._BETWEEN.search(whole)[0].strip()
+        text = records._between("record").search(whole)[0].strip()
         assert (len(text.splitlines()), len(re.findall("^#", text, re.MULTILINE))) == (lines, sections)
+
+
+def test_ratios_beside_others_are_those_of_the_whole_record() -> None:
+    """Each design's with its best recipe: of area and of delay, on both libraries; IHP's table comes first."""
+    whole = records.written("peers.md", whole=True)
+    ihp, sky130 = (
+        {row[0]: row for line in text.splitlines() if len(row := [cell.strip() for cell in line.split("|")[1:-1]]) == 8}
+        for text in re.split("^### .*best recipe$", whole, flags=re.MULTILINE)[1:]
+    )
+    _, _, *rows = records._peer_ratios().splitlines()
+    for line, designs in zip(rows, records._BESIDE.values(), strict=True):
+        for shown, design in zip(line.split(" | ")[1:], designs, strict=True):
+            ratios = re.findall(r"\((\S+), (\S+)\)", shown)
+            assert ratios == ([(sky130[design][at], ihp[design][at]) for at in (4, 7)] if design else [])
+            for pair, word in zip(ratios, re.findall("smaller|larger|faster|slower", shown), strict=True):
+                assert (max(pair) < "1.00") == (word in ("smaller", "faster"))
 
 
 def _record(name: str) -> Evidence:
