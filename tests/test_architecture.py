@@ -107,7 +107,7 @@ def test_layers_are_the_rooms_of_the_hardware() -> None:
 
 
 def test_only_round_rounds() -> None:
-    """One module of the arithmetic decides what is added in the last place."""
+    """One module of the arithmetic decides what is added in the last place of a result."""
     rounding = [path.name for path in (_ROOT / "hw/openmxu/arith").rglob("*.py") if "guard &" in path.read_text()]
     assert rounding == ["round.py"]
 

@@ -74,6 +74,13 @@ def test_parts_of_the_record_are_what_make_runs() -> None:
         assert _record(f"verification-{part}").only == tuple(only.split())
 
 
+def test_readme_says_how_many_mutants_are_open() -> None:
+    rows = [row.looked_at for row in _record("verification-mutants").rows]
+    count = sum(int(number) for row in rows for number in re.findall(r"(\d+) open", row))
+    text = " ".join((_DOCS.parent / "README.md").read_text().split())
+    assert f"[{('None is', 'One is', 'Two are')[count]} open](docs/reference/verification.md)" in text
+
+
 def test_a_record_has_no_check_that_was_not_run(monkeypatch: pytest.MonkeyPatch) -> None:
     text = records._read("verification-unit.json").replace('"status": "holds"', '"status": "not run"', 1)
     monkeypatch.setattr(records, "_read", lambda name: text)

@@ -8,7 +8,8 @@
 
 Python runs a signal's handler only after native code returns; the parent runs no such code, and acts at once. A library
 that crashes, or ends its process by exit(0), takes the fork with it, and no code is in the pipe. On Linux, the kernel
-kills the fork when the parent is gone; elsewhere it goes on until it is done.
+kills the fork when the parent is gone; elsewhere it goes on until it is done. What the command itself starts,
+:mod:`openmxu.runtime.process` and its watcher end.
 """
 
 import _signal  # type: ignore[import-not-found]  # as in openmxu.cli.interrupts

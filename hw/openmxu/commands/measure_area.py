@@ -42,7 +42,7 @@ def add_area(commands: Any) -> None:
     _add_extent(parser)
     _add_measurements(parser)
     _add_targets(parser)
-    _add_own_designs(parser)
+    _add_choice(parser)
     add_given(parser, "your own designs beside ours", _EACH)
     _add_workers(parser)
     parser.add_argument("--compare", type=Path, metavar="OLD.json", help="list the changes since this area.json")
@@ -132,7 +132,7 @@ def _add_targets(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _add_own_designs(parser: argparse.ArgumentParser) -> None:
+def _add_choice(parser: argparse.ArgumentParser) -> None:
     """Options for designs in place of those of the extent."""
     from openmxu.area import PART_NAMES
 
@@ -294,7 +294,7 @@ def _points(options: argparse.Namespace) -> "tuple[list[Point] | None, list[str]
     from openmxu.area.subject.given import read_given
     from openmxu.area.subject.points import beside_points
 
-    chosen = _own_designs(options)
+    chosen = _chosen_designs(options)
     designs = given(options)
     if not designs:
         return chosen, []
@@ -362,7 +362,7 @@ def _peers(options: argparse.Namespace) -> int:
     return 1 if comparison.failed else 0
 
 
-def _own_designs(options: argparse.Namespace) -> "list[Point] | None":
+def _chosen_designs(options: argparse.Namespace) -> "list[Point] | None":
     """The designs that the options choose; none where they leave them to the extent."""
     from openmxu.area.subject.points import SIDE, chosen_points, formats_of_widths
 

@@ -37,9 +37,9 @@ from openmxu.unit.skew import delay_marks
 _NEGATIVE_ZERO = 1 << (FP32.width - 1)
 
 BIASES = 16
-"""Biases that a column holds. The sixteenth bias after another takes its place. If biases come in front of the weights
-of their tiles, two of which may wait in a queue, twelve tiles have entered the array by then since the one that uses
-the first: no sum needs it.
+"""Biases that a column holds, in a ring. A bias comes before the weights of its tile, and weights of two tiles at most
+wait in a queue. So when a bias is overwritten, twelve tiles have entered the array after the one that uses it, and no
+sum needs it.
 """
 
 _PLACE = (BIASES - 1).bit_length()

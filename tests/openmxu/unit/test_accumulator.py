@@ -23,7 +23,7 @@ _COUNT = 400
 
 @pytest.mark.parametrize(("stages", "mode"), each_once([7, 1, 3], SUBNORMALS))
 def test_column(stages: int, mode: str) -> None:
-    """What is read is what was added up; a row is given again when its sum is there, not before."""
+    """What is read was added up in the order given; a row is given again when its sum is there, not before."""
     config = MxuConfig(rows=2, columns=1, stages=stages, depth=8, subnormals=mode)
     generator = np.random.default_rng(stages)
     psums = vectors.operands("fp32", _COUNT, seed=stages)[:_COUNT]

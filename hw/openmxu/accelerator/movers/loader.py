@@ -19,13 +19,13 @@ from amaranth.lib.wiring import In, Out
 
 from openmxu.accelerator.loop import STEP
 from openmxu.accelerator.movers.bursts import MOST, ROOM
-from openmxu.accelerator.movers.walk import Mover, Place, lanes
+from openmxu.accelerator.movers.mover import Mover, Place, lanes
 from openmxu.spec.accelerator import AcceleratorConfig
 from openmxu.spec.formats import BF16
 
 
 class ReadBeat(data.StructLayout):
-    """A beat that was asked for, if ``valid``: its ``data``. It must be taken. ``error``: one is wrong, or was not."""
+    """``valid``: ``data`` was asked for, and must be taken. ``error``: a beat is wrong, or was not asked for."""
 
     def __init__(self, width: int) -> None:
         super().__init__({"data": width, "error": 1, "valid": 1})

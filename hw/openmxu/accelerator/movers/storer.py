@@ -15,7 +15,7 @@ from amaranth.lib.wiring import In, Out
 
 from openmxu.accelerator.loop import STEP
 from openmxu.accelerator.movers.bursts import ROOM
-from openmxu.accelerator.movers.walk import Mover, lanes
+from openmxu.accelerator.movers.mover import Mover, lanes
 from openmxu.spec.accelerator import AcceleratorConfig
 from openmxu.spec.formats import BF16
 

@@ -1,4 +1,4 @@
-"""Rounding: the only place that rounds, overflows, underflows and packs."""
+"""Rounds, overflows, underflows and packs all results. Only products within a sum are rounded in ``addend``."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Shape, Signal, Value, signed
 

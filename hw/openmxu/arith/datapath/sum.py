@@ -62,7 +62,8 @@ class Order(NamedTuple):
     exponent, above
         The larger exponent is ``exponent + above``, biased.
     sign, subtract : 1
-        Sign of the summand of larger exponent; whether the signs differ. Infinite sum: its sign; d must not be below 0.
+        Sign of the summand of larger exponent; whether the signs differ. For an infinite sum, its sign; and d must not
+        be below 0.
     infinite, nan : 1
         They override the sum.
     """
