@@ -111,7 +111,7 @@ faults: setup ## thousands of faults on purpose, half an hour; the record behind
 	@$(BIN)/openmxu board selftest --faults 10000 --simulate icebreaker
 	@$(BIN)/python docs/records.py
 
-bench: setup ## how fast all engines are on this machine, ten minutes; the record behind the documentation
+bench: setup ## how fast all engines are on this machine, 15 minutes; the record behind the documentation
 	@$(BIN)/openmxu bench --json docs/reference/speed.json --plot docs/images/speed.svg
 	@$(BIN)/python docs/records.py
 
