@@ -9,14 +9,15 @@ from typing import Any, NamedTuple
 
 import pytest
 from amaranth.back import rtlil
-from amaranth.hdl import Cat, ClockDomain, Const, Elaboratable, Instance, Module, Mux, Signal, Value
-from amaranth.lib import wiring
+from amaranth.hdl import Cat, ClockDomain, Elaboratable, Module, Mux, Signal, Value
+from amaranth.lib import io, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
 from openmxu.export.verilog import to_rtlil
 from openmxu.runtime import process
 from openmxu.yosys import yowasp
+from openmxu_boards.devices.clocks import Ecp5Pll, GateMatePll, GowinPll, Ice40Pll, Pll
 from openmxu_boards.replay import Circuit, CircuitError, compile_circuit, ecp5, gatemate, gowin, ice40
 from openmxu_boards.replay.bitmap import Bitmap, read_bitmap
 from openmxu_boards.replay.chip import find_chip
@@ -140,24 +141,21 @@ def expected(design: Small | Shared) -> list[int]:
 
 
 class Multiplied(Elaboratable):
-    """A counter behind a PLL, on a board's pins."""
+    """A counter behind a PLL that makes 24 MHz, on a board's pins."""
 
     script = ""
 
-    def __init__(self, pll: str, ports: str, parameters: dict[str, str | int]) -> None:
-        self.clk, self.o = Signal(name="clk"), Signal(4, name="o")
-        self._pll = (pll, dict(port.split("=") for port in words(ports)), parameters)
+    def __init__(self, pll: type[Pll], source: int) -> None:
+        self.clk, self.o = io.IOPort(1, name="clk"), Signal(4, name="o")
+        self._pll = pll(io.SingleEndedPort(self.clk, direction="i"), source * 1_000_000, 24_000_000)
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
+        m.submodules.pll = self._pll
         m.domains.fast = fast = ClockDomain(reset_less=True)
-        lock, count = Signal(), Signal(4)
-        name, ports, parameters = self._pll
-        wires = {"clk": self.clk, "fast": fast.clk, "lock": lock, "0": Const(0), "1": Const(1)}
-        m.submodules.pll = Instance(name, **parameters, **{port: wires[wire] for port, wire in ports.items()})
-        with m.If(lock):
-            m.d.fast += count.eq(count + 1)
-        m.d.comb += self.o.eq(count)
+        m.d.comb += fast.clk.eq(self._pll.o)
+        with m.If(self._pll.o_locked):
+            m.d.fast += self.o.eq(self.o + 1)
         return m
 
 
@@ -434,35 +432,13 @@ def test_ecp5_messages() -> None:
         ecp5.read_circuit(json.dumps(data), "G2")
 
 
-PLLS = {
-    "ice40": Multiplied(
-        "SB_PLL40_PAD",
-        "i_PACKAGEPIN=clk o_PLLOUTGLOBAL=fast o_LOCK=lock i_RESETB=1 i_BYPASS=0",
-        {"p_FEEDBACK_PATH": "SIMPLE", "p_DIVR": 0, "p_DIVF": 63, "p_DIVQ": 5, "p_FILTER_RANGE": 1},
-    ),
-    "ecp5": Multiplied(
-        "EHXPLLL",
-        "i_CLKI=clk i_CLKFB=fast o_CLKOP=fast o_LOCK=lock i_RST=0 i_STDBY=0",
-        {"p_CLKI_DIV": 1, "p_CLKFB_DIV": 2, "p_CLKOP_DIV": 12, "p_FEEDBK_PATH": "CLKOP", "p_CLKOP_ENABLE": "ENABLED"},
-    ),
-    "GW1N": Multiplied(
-        "rPLL",
-        "i_CLKIN=clk o_CLKOUT=fast o_LOCK=lock i_CLKFB=0 i_RESET=0 i_RESET_P=0",
-        {"p_FCLKIN": "27", "p_IDIV_SEL": 0, "p_FBDIV_SEL": 1, "p_ODIV_SEL": 16},
-    ),
-    "gatemate": Multiplied(
-        "CC_PLL",
-        "i_CLK_REF=clk o_CLK0=fast o_USR_PLL_LOCKED=lock i_CLK_FEEDBACK=0 i_USR_CLK_REF=0 i_USR_LOCKED_STDY_RST=0",
-        {"p_REF_CLK": "10.0", "p_OUT_CLK": "20.0", "p_PERF_MD": "ECONOMY"}
-        | {"p_CI_FILTER_CONST": 2, "p_CP_FILTER_CONST": 4},
-    ),
-}
+PLLS = {"ice40": (Ice40Pll, 12), "ecp5": (Ecp5Pll, 25), "GW1N": (GowinPll, 27), "gatemate": (GateMatePll, 10)}
 
 
 @pytest.mark.parametrize("family", [pytest.param("ice40", marks=needs_chip), "ecp5", "GW1N", "gatemate"])
 def test_pll(family: str) -> None:
     """Its output is the clock of the simulation, and it has locked."""
-    result = FAMILIES[family].make(PLLS[family])
+    result = FAMILIES[family].make(Multiplied(*PLLS[family]))
     circuit = FAMILIES[family].circuit(result)
     assert circuit.clock.source == "the PLL"
     assert family != "ice40" or not circuit.inputs
