@@ -6,8 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 from amaranth.hdl import Module, Signal, Value
-from amaranth.lib import wiring
-from amaranth.lib.memory import Memory, ReadPort
+from amaranth.lib.memory import Memory
 
 from openmxu.spec.config import MxuConfig
 from openmxu.spec.formats import BF16, FP8_E4M3
@@ -120,34 +119,20 @@ def test_program_depends_on_its_seed_only_and_reaches_every_sort_of_result() -> 
         assert not np.any(clear_nan), "belongs to products by several passes, which no board makes yet"
 
 
-class PoisonedMemory(wiring.Component):
+class PoisonedMemory(Memory):
     """A memory that reads wrong bits where a place is read and written in the same cycle."""
-
-    def __init__(self, *, shape: int, depth: int, init: list[int]) -> None:
-        self.inner = Memory(shape=shape, depth=depth, init=init)
-        self.written = self.inner.write_port()
-        self.reads: list[tuple[Any, Any]] = []
-        super().__init__({})
-
-    def write_port(self) -> Any:
-        return self.written
-
-    def read_port(self) -> Any:
-        inner = self.inner.read_port()
-        shape = len(Value.cast(inner.data))
-        outer = ReadPort.Signature(addr_width=len(inner.addr), shape=shape).flip().create()
-        self.reads.append((inner, outer))
-        return outer
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        m.submodules.inner = self.inner
-        for inner, outer in self.reads:
-            collided = Signal()
-            with m.If(outer.en):
-                m.d.sync += collided.eq(self.written.en & (self.written.addr == outer.addr))
-            m.d.comb += [inner.en.eq(outer.en), inner.addr.eq(outer.addr)]
-            m.d.comb += outer.data.eq(inner.data ^ collided.replicate(len(inner.data)))
+        m.submodules.inner = inner = Memory(self.data)
+        [outer], write = self.write_ports, inner.write_port()
+        m.d.comb += [write.en.eq(outer.en), write.addr.eq(outer.addr), write.data.eq(outer.data)]
+        for port in self.read_ports:
+            read, collided = inner.read_port(), Signal()
+            with m.If(port.en):
+                m.d.sync += collided.eq(outer.en & (outer.addr == port.addr))
+            m.d.comb += [read.en.eq(port.en), read.addr.eq(port.addr)]
+            m.d.comb += port.data.eq(read.data ^ collided.replicate(len(port.data)))
         return m
 
 

@@ -252,29 +252,22 @@ def test_two_hosts_another_baud_rate_and_a_pulled_cable(link: PinLink) -> None:
             check(host, 1)
 
 
-class Kept(PinLink):
-    """A link to a board that goes on when its cable is pulled."""
-
-    def close(self) -> None:
-        pass
-
-
 @verilated
 def test_a_cable_pulled_within_a_request(
     link: PinLink, files: list[str], monkeypatch: pytest.MonkeyPatch, refused: Said
 ) -> None:
     """One line, and no result; the board has half a request, and is there for who plugs it in again."""
-    board = Kept(link.pins, clock=CLOCK, baud=BAUD)
-    terminal = Terminal(board)
+    monkeypatch.setattr(PinLink, "close", lambda self: None)  # the board goes on
+    terminal = Terminal(link)
     send = SerialLink.send
 
     def pull(port: SerialLink, data: bytes) -> None:
         if data[1] != Command.RUN:
             send(port, data)
             return
-        heard = board.sent
+        heard = link.sent
         send(port, data[: len(data) // 2])
-        while board.sent == heard or not board.idle:  # on its way
+        while link.sent == heard or not link.idle:  # on its way
             time.sleep(0.001)
         terminal.close()
 
@@ -283,7 +276,7 @@ def test_a_cable_pulled_within_a_request(
         said = refused("board run", *files, "--port", f"{terminal.port}@{BAUD}").splitlines()[-1]
     assert said.startswith(f"openmxu board run: port {terminal.port} is gone: ")
     assert not Path(files[-1]).exists()
-    with Terminal(Kept(link.pins, clock=CLOCK, baud=BAUD)) as again, connect(f"{again.port}@{BAUD}") as host:
+    with Terminal(PinLink(link.pins, clock=CLOCK, baud=BAUD)) as again, connect(f"{again.port}@{BAUD}") as host:
         assert check(host, 2).right
 
 

@@ -122,14 +122,12 @@ async def fill(ask: Ask, sequence: int) -> None:
     await ask(Command.ACTIVATIONS, sequence + 1, address(5) + A.tobytes())
 
 
-def test_identity() -> None:
-    async def story(ask: Ask) -> None:
-        identity = Identity.parse(await ask(Command.IDENTIFY, 77, session=0))
-        assert identity == system().identity
-        assert (identity.config.rows, identity.config.columns, identity.weights) == (2, 3, 8)
-        assert (identity.clock, identity.baud, identity.frame) == (12_000_000, 1_000_000, 511)
-
-    in_simulator(system())(story)
+@told
+async def test_identity(ask: Ask) -> None:
+    identity = Identity.parse(await ask(Command.IDENTIFY, 77, session=0))
+    assert identity == system().identity
+    assert (identity.config.rows, identity.config.columns, identity.weights) == (2, 3, 8)
+    assert (identity.clock, identity.baud, identity.frame) == (12_000_000, 1_000_000, 511)
 
 
 @told
