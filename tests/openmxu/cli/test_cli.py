@@ -172,7 +172,6 @@ _MISTAKES = {
         "verilog adder --name 2fast": "name must be a Verilog identifier, not '2fast'",
         "area -o file.txt": "output must be a directory that can be written",
         "cache empty": "invalid choice: 'empty'",
-        "board build ulx3s -o out": "board must be one of ulx3s-12f, ulx3s-25f, ulx3s-45f, ulx3s-85f, not 'ulx3s'",
     },
 }
 """What is refused, and words of the message: by the arguments that rows share, and those that are their own."""
