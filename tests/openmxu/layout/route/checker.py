@@ -3,7 +3,6 @@
 Rules are those of the foundry's manual, in nm.
 """
 
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from itertools import product
 
@@ -18,41 +17,32 @@ Place = tuple[int, int, int]
 """Level, x and y; ``PIN`` as the level: a via of level 0 is to stand there."""
 
 
-def rects(route: Route) -> dict[int, list[Rect]]:
-    """The rectangles of a net on each level: even ones have vertical wires."""
-    drawn = defaultdict(list)
-    for level, x, y, length in route.wires:
-        if level % 2 == 0:
-            drawn[level].append((x - HALF_WIDTH, y - END, x + HALF_WIDTH, y + length + END))
-        else:
-            drawn[level].append((x - END, y - HALF_WIDTH, x + length + END, y + HALF_WIDTH))
-    return drawn
+Shape = tuple[int, Rect]
+"""Level and rectangle."""
 
 
-def cuts(route: Route) -> dict[int, list[Rect]]:
-    """The holes of a net's vias below each level."""
-    drawn = defaultdict(list)
-    for level, x, y in route.vias:
-        drawn[level].append((x - HALF_CUT, y - HALF_CUT, x + HALF_CUT, y + HALF_CUT))
-    return drawn
+def rects(route: Route) -> list[Shape]:
+    """The rectangles of a net: even levels have vertical wires."""
+    return [
+        (level, (x - HALF_WIDTH, y - END, x + HALF_WIDTH, y + length + END))
+        if level % 2 == 0
+        else (level, (x - END, y - HALF_WIDTH, x + length + END, y + HALF_WIDTH))
+        for level, x, y, length in route.wires
+    ]
 
 
-def shapes(drawn: Mapping[int, Sequence[Rect]]) -> list[tuple[int, Rect]]:
-    """Rectangles with their levels."""
-    return [(level, rect) for level, each in drawn.items() for rect in each]
+def cuts(route: Route) -> list[Shape]:
+    """The holes of a net's vias, with the level above."""
+    return [(level, (x - HALF_CUT, y - HALF_CUT, x + HALF_CUT, y + HALF_CUT)) for level, x, y in route.vias]
 
 
 def broken(
-    routes: Mapping[str, Route], ends: Mapping[str, Sequence[Sequence[Place]]], blocked: Sequence[tuple[int, Rect]] = ()
+    routes: Mapping[str, Route], ends: Mapping[str, Sequence[Sequence[Place]]], blocked: Sequence[Shape] = ()
 ) -> list[str]:
     """The rules that layouts break. Each end of a net has the places at one of which the net is to be."""
-    metal = [
-        (level, rect, net) for net, route in routes.items() for level, each in rects(route).items() for rect in each
-    ]
-    metal += [(level, rect, "blocked") for level, rect in blocked]
-    holes = [
-        (level, rect, net) for net, route in routes.items() for level, each in cuts(route).items() for rect in each
-    ]
+    metal = [(*shape, net) for net, route in routes.items() for shape in rects(route)]
+    metal += [(*shape, "blocked") for shape in blocked]
+    holes = [(*shape, net) for net, route in routes.items() for shape in cuts(route)]
     found = [f"spacing: {a} and {b}" for a, b in _close(metal, SPACING)]
     found += [f"spacing of vias: {a} and {b}" for a, b in _close(holes, CUT_SPACING)]
     found += [f"area: {shape}" for shape in metal if _area(shape[1]) < AREA]
@@ -92,19 +82,19 @@ def _encloses(outer: Rect, inner: Rect) -> bool:
     return min(x, y) >= ENCLOSURE[0] and max(x, y) >= ENCLOSURE[1]
 
 
-def _bare(route: Route) -> list[tuple[int, Rect]]:
+def _bare(route: Route) -> list[Shape]:
     """Holes that the metal above or below does not cover; below level 0 are pads."""
-    drawn = {-1: route.pads, **rects(route)}
+    drawn = [*rects(route), *((-1, pad) for pad in route.pads)]
     return [
         (level, hole)
-        for level, hole in shapes(cuts(route))
-        if not all(any(_encloses(rect, hole) for rect in drawn.get(near, ())) for near in (level - 1, level))
+        for level, hole in cuts(route)
+        if not {level - 1, level} <= {near for near, rect in drawn if _encloses(rect, hole)}
     ]
 
 
 def _pieces(route: Route, ends: Sequence[Sequence[Place]]) -> int:
     """The pieces of a net with its ends, each of which is one piece with whatever reaches it."""
-    metal, holes = shapes(rects(route)), shapes(cuts(route))
+    metal, holes = rects(route), cuts(route)
     joined = {item: item for item in (*metal, *holes, *range(len(ends)))}
 
     def root(item: object) -> object:
