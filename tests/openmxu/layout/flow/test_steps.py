@@ -1,7 +1,7 @@
 """The steps: the same bytes each time, from the cache too; another seed's layout; the best of several."""
 
 from pathlib import Path
-from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -21,23 +21,18 @@ def empty_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
 
-def _quiet(line: str) -> None:
-    pass
-
-
-def _forbidden(*_: Any, **__: Any) -> Any:
-    raise AssertionError("this step was to come from the cache")
+_forbidden = Mock(side_effect=AssertionError("this step was to come from the cache"))
 
 
 @pytest.mark.usefixtures("empty_cache")
 def test_the_same_layout_each_time(source: Source, foundry: Foundry, monkeypatch: pytest.MonkeyPatch) -> None:
     """Made anew, and from the cache, where no step runs again."""
-    first = lay_out(source, foundry, WITHOUT_CHECKS, _quiet)
+    first = lay_out(source, foundry, WITHOUT_CHECKS, print)
     cache.clear()
-    again = lay_out(source, foundry, WITHOUT_CHECKS, _quiet)
+    again = lay_out(source, foundry, WITHOUT_CHECKS, print)
     for name in ("synthesise", "place", "route", "arrivals"):
         monkeypatch.setattr(steps, name, _forbidden)
-    kept = lay_out(source, foundry, WITHOUT_CHECKS, _quiet)
+    kept = lay_out(source, foundry, WITHOUT_CHECKS, print)
     for other in (again, kept):
         assert other == first
     assert first.checked is None
@@ -46,33 +41,24 @@ def test_the_same_layout_each_time(source: Source, foundry: Foundry, monkeypatch
 
 @pytest.mark.usefixtures("empty_cache")
 def test_a_run_goes_on_where_it_ended(source: Source, foundry: Foundry, monkeypatch: pytest.MonkeyPatch) -> None:
-    def crowded(*_: Any, **__: Any) -> Any:
-        raise RoutingError("no room")
-
     with monkeypatch.context() as patched:
-        patched.setattr(steps, "route", crowded)
+        patched.setattr(steps, "route", Mock(side_effect=RoutingError("no room")))
         with pytest.raises(RoutingError):
-            lay_out(source, foundry, WITHOUT_CHECKS, _quiet)
+            lay_out(source, foundry, WITHOUT_CHECKS, print)
     monkeypatch.setattr(steps, "place", _forbidden)
-    lay_out(source, foundry, WITHOUT_CHECKS, _quiet)
+    lay_out(source, foundry, WITHOUT_CHECKS, print)
     with pytest.raises(AssertionError, match="from the cache"):  # other steps
-        lay_out(source, foundry, Request(utilisation=0.6, checks="none"), _quiet)
+        lay_out(source, foundry, Request(utilisation=0.6, checks="none"), print)
 
 
 @pytest.mark.usefixtures("empty_cache")
 def test_the_best_of_several_seeds(source: Source, foundry: Foundry, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of two that are as good, the first."""
-    seeds: list[int] = []
-    delays = iter([3.0, 0.5, 1.0, 0.5, 1.0, 0.5])  # with wires, and without
-    right = steps.place
-
-    def recorded(*arguments: Any, **options: Any) -> Any:
-        seeds.append(options["seed"])
-        return right(*arguments, **options)
-
-    monkeypatch.setattr(steps, "place", recorded)
-    monkeypatch.setattr(steps, "arrivals", lambda *_: Timing(next(delays)))
-    outcome = lay_out(source, foundry, Request(seeds=3, checks="none"), _quiet)
+    place, delays = Mock(wraps=steps.place), [3.0, 0.5, 1.0, 0.5, 1.0, 0.5]  # with wires, and without
+    monkeypatch.setattr(steps, "place", place)
+    monkeypatch.setattr(steps, "arrivals", Mock(side_effect=map(Timing, delays)))
+    outcome = lay_out(source, foundry, Request(seeds=3, checks="none"), print)
+    seeds = [call.kwargs["seed"] for call in place.mock_calls]
     assert seeds == [layout.seed for layout in outcome.layouts] == [1, 2, 3]
     assert outcome.best == outcome.layouts[1]
     assert (outcome.best.timing, outcome.best.bare) == (Timing(1.0), Timing(0.5))
@@ -80,7 +66,7 @@ def test_the_best_of_several_seeds(source: Source, foundry: Foundry, monkeypatch
 
 def test_vias_on_pins_are_in_the_order_of_the_pins(source: Source, foundry: Foundry) -> None:
     """Which resistor of a net leads to which pin follows from it."""
-    best = lay_out(source, foundry, WITHOUT_CHECKS, _quiet).best
+    best = lay_out(source, foundry, WITHOUT_CHECKS, print).best
     at = {each.name: each for each in best.placed.instances}
     seen = 0
     for net, pins in best.placed.nets.items():
@@ -101,17 +87,4 @@ def test_a_clock_that_is_made_inside_is_refused(source: Source, foundry: Foundry
     rtlil += "  wire \\c\n  cell $_AND_ \\and\n    connect \\A \\a\n    connect \\B \\b\n    connect \\Y \\c\n  end\n"
     rtlil += "  cell $_DFF_P_ \\dff\n    connect \\C \\c\n    connect \\D \\d\n    connect \\Q \\q\n  end\nend\n"
     with pytest.raises(ValueError, match=r"^clocks must come from input ports, without gates, not from c$"):
-        lay_out(Source("gated", "gated", "attribute \\top 1\n" + rtlil), foundry, WITHOUT_CHECKS, _quiet)
-
-
-@pytest.mark.parametrize(
-    ("request_", "words"),
-    [
-        (Request(utilisation=1.5), r"utilisation must be between 0 and 1, not 1\.5"),
-        (Request(seeds=0), "seeds must be at least 1, not 0"),
-        (Request(checks="some"), "checks must be one of minimal, all, none, not 'some'"),
-    ],
-)
-def test_invalid_requests_are_refused(request_: Request, words: str) -> None:
-    with pytest.raises(ValueError, match=f"^{words}$"):
-        request_.check()
+        lay_out(Source("gated", "gated", "attribute \\top 1\n" + rtlil), foundry, WITHOUT_CHECKS, print)
