@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from openmxu.layout.kit import digest, find_files
-from openmxu.layout.technology import technology
+
+from .conftest import IHP
 
 
 def _wanted(name: str, content: bytes) -> dict[str, dict[str, str]]:
@@ -46,6 +47,5 @@ def test_missing_or_other_file_is_one_line(tmp_path: Path, content: bytes | None
 
 
 def test_kit_has_buffers_of_cells_and_pins() -> None:
-    ihp = technology("ihp_sg13g2").kit
-    assert ihp.clock_buffer.cell == "sg13g2_buf_8"
-    assert (ihp.buffer.input, ihp.buffer.output) == ("A", "X")
+    assert IHP.kit.clock_buffer.cell == "sg13g2_buf_8"
+    assert (IHP.kit.buffer.input, IHP.kit.buffer.output) == ("A", "X")

@@ -1,16 +1,15 @@
 """Cells from LEF, and where vias may stand on their pins."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import pytest
 
 from openmxu.layout.cells import Cell, Pin, read_cells
 from openmxu.layout.pins import find_access, unreachable
-from openmxu.layout.technology import Rect, technology
+from openmxu.layout.technology import Rect
 
-from .pdk_files import PDK, needs_pdk
+from .conftest import IHP
 
-IHP = technology("ihp_sg13g2")
 X, Y = 480 * 2, 420 * 4
 """The node that the pins below are around."""
 
@@ -125,10 +124,8 @@ def test_metal_above_that_of_pins_takes_all_access() -> None:
     assert unreachable({"bad": blocked}, IHP) == ["bad"]
 
 
-@needs_pdk
-def test_cells_of_ihp_sg13g2_that_cannot_be_used() -> None:
+def test_cells_of_ihp_sg13g2_that_cannot_be_used(library: Mapping[str, Cell]) -> None:
     """All others have access to each pin. The same eight were found by hand."""
-    cells = read_cells((PDK / "sg13g2_stdcell.lef").read_text())
     names = "a21o_1 a21o_2 a221oi_1 dlhrq_1 mux4_1 or4_1 or4_2 sdfbbp_1"
-    assert len(cells) == 84
-    assert unreachable(cells, IHP) == [f"sg13g2_{name}" for name in names.split()]
+    assert len(library) == 84
+    assert unreachable(library, IHP) == [f"sg13g2_{name}" for name in names.split()]

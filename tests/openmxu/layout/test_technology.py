@@ -4,7 +4,9 @@ from importlib.resources import files
 
 import pytest
 
-from openmxu.layout.technology import load_technology, technology
+from openmxu.layout.technology import load_technology
+
+from .conftest import IHP
 
 _TEXT = files("openmxu.layout").joinpath("ihp_sg13g2.toml").read_text()
 
@@ -29,8 +31,7 @@ def test_rules_that_wires_would_break(old: str, new: str, rule: str) -> None:
 
 def test_wires_of_ihp_sg13g2() -> None:
     """Vertical on metal 2, horizontal on metal 3; a via's pad is 310 nm long."""
-    ihp = technology("ihp_sg13g2")
-    assert ihp.wire(0, 960, 420) == (860, 265, 1060, 575)
-    assert ihp.wire(1, 960, 420, 480) == (805, 320, 1595, 520)
-    assert [ihp.step(level) for level in range(4)] == [420, 480, 420, 480]
-    assert [metal.name for metal in ihp.metals] == ["Metal2", "Metal3", "Metal4", "Metal5"]
+    assert IHP.wire(0, 960, 420) == (860, 265, 1060, 575)
+    assert IHP.wire(1, 960, 420, 480) == (805, 320, 1595, 520)
+    assert [IHP.step(level) for level in range(4)] == [420, 480, 420, 480]
+    assert [metal.name for metal in IHP.metals] == ["Metal2", "Metal3", "Metal4", "Metal5"]

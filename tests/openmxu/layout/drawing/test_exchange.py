@@ -1,13 +1,13 @@
 """Layouts as DEF files, and their netlists."""
 
 from openmxu.layout.drawing.exchange import write_def, write_netlist
-from openmxu.layout.technology import technology
 
+from ..conftest import IHP
 from .small_layout import small
 
 
 def test_the_statements_of_a_small_layout() -> None:
-    text = write_def(small(), technology("ihp_sg13g2"))
+    text = write_def(small(), IHP)
     assert "DIEAREA ( 0 0 ) ( 4800 7560 ) ;\nTRACKS X 0 DO 11 STEP 480 LAYER Metal2 ;" in text
     assert "- u0 inv + PLACED ( 960 0 ) N ;\n- u1 inv + PLACED ( 480 3780 ) FS ;" in text
     assert "- out + NET out + LAYER Metal2 ( -100 -155 ) ( 100 155 ) + PLACED ( 1440 0 ) N ;" in text

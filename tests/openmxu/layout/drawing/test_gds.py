@@ -2,7 +2,6 @@
 
 import random
 import re
-import subprocess
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
@@ -12,19 +11,20 @@ import pytest
 
 gdstk = pytest.importorskip("gdstk", reason="gdstk is not installed (extra layout)")
 
-from openmxu.layout.cells import Cell, read_cells  # noqa: E402
+from openmxu.layout.cells import Cell  # noqa: E402
+from openmxu.layout.check.decks import check_rules  # noqa: E402
 from openmxu.layout.drawing.exchange import write_def  # noqa: E402
 from openmxu.layout.drawing.gds import write_gds  # noqa: E402
 from openmxu.layout.pins import find_access, unreachable  # noqa: E402
 from openmxu.layout.placed import Instance, Placed  # noqa: E402
 from openmxu.layout.route.routing import Route, Via, Wire, Wired, core_access, route  # noqa: E402
 from openmxu.layout.route.supplies import plan_straps, stack_metal  # noqa: E402
-from openmxu.layout.technology import around, technology  # noqa: E402
+from openmxu.layout.technology import around  # noqa: E402
 
-from ..pdk_files import PDK, needs_klayout, needs_pdk  # noqa: E402
+from ....conftest import ran  # noqa: E402
+from ..conftest import IHP, needs_klayout  # noqa: E402
 from .small_layout import small  # noqa: E402
 
-IHP = technology("ihp_sg13g2")
 Shape = tuple[int, int, tuple[int, ...]]
 """Layer, data type and rectangle in nm."""
 
@@ -105,54 +105,48 @@ def rows_of_cells(seed: int, cells: Mapping[str, Cell]) -> Placed:
     return Placed("rows", width, rows * 3780, tuple(instances), ports, nets)
 
 
-def violations(gds: Path) -> dict[str, int]:
-    """The rules of IHP's deck "minimal" without density that a layout breaks, and how often."""
-    deck = next(PDK.rglob("sg13g2_minimal.3e85e33ba.lydrc"))
-    settings = [f"in_gds={gds}", f"report_file={gds}.lyrdb", "density=false"]
-    command = ["klayout", "-b", "-r", str(deck), *(word for each in settings for word in ("-rd", each))]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=500, check=True)
-    counts = {rule: int(count) for rule, count in re.findall(r"^Rule (\S+): (\d+) error", done.stdout, re.MULTILINE)}
-    assert {"M1.b", "M2.a", "M2.b", "M5.b", "V1.b", "V4.a", "TM1.b", "TV1.a"} <= set(counts)
-    return {rule: count for rule, count in counts.items() if count}
+def violations(gds: Path, top: str, pdk: Mapping[str, Path]) -> Mapping[str, int]:
+    """The rules of IHP's smaller deck without density that a layout breaks, and how often."""
+    found = check_rules(gds, top, pdk["minimal"])
+    assert found.rules == 91
+    return found.counts
 
 
 @pytest.fixture(scope="module")
-def layout(tmp_path_factory: pytest.TempPathFactory) -> Layout:
+def layout(pdk: Mapping[str, Path], library: Mapping[str, Cell], tmp_path_factory: pytest.TempPathFactory) -> Layout:
     """Real cells in rows, routed and drawn."""
-    cells = read_cells((PDK / "sg13g2_stdcell.lef").read_text())
-    placed = rows_of_cells(1, cells)
-    access = {master: find_access(cells[master], IHP) for master in {each.master for each in placed.instances}}
+    placed = rows_of_cells(1, library)
+    access = {master: find_access(library[master], IHP) for master in {each.master for each in placed.instances}}
     pads = core_access(placed, access, IHP)
     straps = plan_straps(placed, pads, IHP)
     metal = [each for strap in straps for at in strap.stacks for each in stack_metal(*at, IHP)]
     routes = route(placed, pads, IHP, blocked=metal)
     path = tmp_path_factory.mktemp("layout") / "rows.gds"
     wired = Wired(placed, routes, straps)
-    write_gds(path, wired, IHP, PDK / "sg13g2_stdcell.gds")
+    write_gds(path, wired, IHP, pdk["masks"])
     return wired, path
 
 
-@needs_pdk
 @needs_klayout
-def test_no_rule_of_the_foundry_is_broken(layout: Layout, tmp_path: Path) -> None:
+def test_no_rule_of_the_foundry_is_broken(layout: Layout, pdk: Mapping[str, Path], tmp_path: Path) -> None:
     """A wire that is moved by 80 nm breaks one."""
     wired, path = layout
     routes = wired.routes
-    assert not violations(path)
+    assert not violations(path, "rows", pdk)
     net = max(routes, key=lambda name: len(routes[name].wires))
     moved = [wire._replace(x=wire.x + 80) if wire.level == 0 else wire for wire in routes[net].wires]
     damaged = {**routes, net: Route(moved, routes[net].vias, routes[net].pads)}
-    write_gds(tmp_path / "damaged.gds", replace(wired, routes=damaged), IHP, PDK / "sg13g2_stdcell.gds")
-    assert "M2.b" in violations(tmp_path / "damaged.gds")
+    write_gds(tmp_path / "damaged.gds", replace(wired, routes=damaged), IHP, pdk["masks"])
+    assert "M2.b" in violations(tmp_path / "damaged.gds", "rows", pdk)
 
 
-@needs_pdk
 @needs_klayout
-def test_every_access_of_every_cell_breaks_no_rule(tmp_path: Path) -> None:
+def test_every_access_of_every_cell_breaks_no_rule(
+    pdk: Mapping[str, Path], library: Mapping[str, Cell], tmp_path: Path
+) -> None:
     """A via on each node of each pin, with a step of wire, each on a cell of its own; a pad 60 nm aside is noticed."""
-    cells = read_cells((PDK / "sg13g2_stdcell.lef").read_text())
     instances, routes = [], {}
-    for name, cell in cells.items():
+    for name, cell in library.items():
         for access in find_access(cell, IHP).values():
             for (x, y), size in access.items():
                 left, bottom = 480 * 60 * (len(instances) % 25), 3780 * 2 * (len(instances) // 25)
@@ -161,12 +155,12 @@ def test_every_access_of_every_cell_breaks_no_rule(tmp_path: Path) -> None:
                 routes[f"n{len(routes)}"] = Route([Wire(0, *node, 420)], [Via(0, *node)], [around(*node, *size)])
     assert len(instances) > 600
     placed = Placed("every", 480 * 60 * 25, instances[-1].y + 3780, tuple(instances), {}, dict.fromkeys(routes, ()))
-    write_gds(tmp_path / "every.gds", Wired(placed, routes, []), IHP, PDK / "sg13g2_stdcell.gds")
-    assert not violations(tmp_path / "every.gds")
+    write_gds(tmp_path / "every.gds", Wired(placed, routes, []), IHP, pdk["masks"])
+    assert not violations(tmp_path / "every.gds", "every", pdk)
     for metal in routes.values():
         metal.pads = [(left - 60, bottom, right - 60, top) for left, bottom, right, top in metal.pads]
-    write_gds(tmp_path / "aside.gds", Wired(placed, routes, []), IHP, PDK / "sg13g2_stdcell.gds")
-    assert "M1.b" in violations(tmp_path / "aside.gds")
+    write_gds(tmp_path / "aside.gds", Wired(placed, routes, []), IHP, pdk["masks"])
+    assert "M1.b" in violations(tmp_path / "aside.gds", "every", pdk)
 
 
 _COMPARE = """
@@ -193,19 +187,16 @@ for name, layer in names.items():
 """
 
 
-@needs_pdk
 @needs_klayout
-def test_def_has_the_metal_of_gds(layout: Layout, tmp_path: Path) -> None:
+def test_def_has_the_metal_of_gds(layout: Layout, pdk: Mapping[str, Path], tmp_path: Path) -> None:
     wired, path = layout
     (tmp_path / "rows.def").write_text(write_def(wired, IHP))
     names = {"Metal1": 8, "Via1": 19, "Metal2": 10, "Via2": 29, "Metal3": 30, "Via3": 49, "Metal4": 50, "Via4": 66}
     names |= {"Metal5": 67, "TopVia1": 125, "TopMetal1": 126}
-    settings = {"gds": str(path), "text": str(tmp_path / "rows.def"), "names": names}
-    kit = {"tech": "sg13g2_tech.lef", "cells": "sg13g2_stdcell.lef", "masks": "sg13g2_stdcell.gds"}
-    settings |= {role: str(PDK / name) for role, name in kit.items()}
-    (tmp_path / "compare.py").write_text(_COMPARE.format(**settings))
-    command = ["klayout", "-b", "-r", str(tmp_path / "compare.py")]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=True)
+    files = {"gds": path, "text": tmp_path / "rows.def", "tech": pdk["cells"].with_name("sg13g2_tech.lef"), **pdk}
+    script = _COMPARE.format(names=names, **{role: str(file) for role, file in files.items()})
+    (tmp_path / "compare.py").write_text(script)
+    done = ran(["klayout", "-b", "-r", tmp_path / "compare.py"], timeout=100, check=True)
     areas = re.findall(r"^layer (\S+) (\d+) (\d+)$", done.stdout, re.MULTILINE)
     assert {name for name, drawn, _ in areas if int(drawn)} == set(names)
     assert [area for area in areas if int(area[2])] == []

@@ -2,7 +2,6 @@
 
 import re
 import shutil
-import subprocess
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -10,14 +9,14 @@ import pytest
 
 from openmxu.layout.cells import Cell
 from openmxu.layout.drawing.layers import draw_layers
-from openmxu.layout.technology import technology
 
-from ....conftest import slow
+from ....conftest import ran, slow
+from ..conftest import IHP
 from .small_layout import small
 
 
 def _drawn() -> str:
-    return draw_layers(small(), technology("ihp_sg13g2"), {"inv": Cell(1440, 3780)})
+    return draw_layers(small(), IHP, {"inv": Cell(1440, 3780)})
 
 
 def test_layers() -> None:
@@ -46,5 +45,5 @@ def test_a_click_hides(tmp_path: Path, clicks: int) -> None:
     path = tmp_path / "layers.svg"
     path.write_text(_drawn().replace("</script>", f"{click}{look}</script>"))
     command = ["chromium", "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom", path.as_uri()]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    done = ran(command, timeout=120, check=True)
     assert re.search(r"<title>(\w+)</title>", done.stdout)[1] == ("none" if clicks % 2 else "inline")  # type: ignore[index]

@@ -5,8 +5,8 @@ from dataclasses import replace
 from openmxu.layout.cells import Cell
 from openmxu.layout.drawing.picture import draw_picture, modules
 from openmxu.layout.placed import Placed
-from openmxu.layout.technology import technology
 
+from ..conftest import IHP
 from .small_layout import small
 
 
@@ -40,9 +40,9 @@ def test_cells_belong_to_the_module_of_what_they_drive() -> None:
 
 
 def test_a_layout_has_one_picture() -> None:
-    ihp, cells = technology("ihp_sg13g2"), {"inv": Cell(1440, 3780)}
+    cells = {"inv": Cell(1440, 3780)}
     first, again, other = (
-        draw_picture(each, ihp, cells, {"out": "output"}) for each in (small(), small(), replace(small(), routes={}))
+        draw_picture(each, IHP, cells, {"out": "output"}) for each in (small(), small(), replace(small(), routes={}))
     )
     assert first.startswith(b"\x89PNG")
     assert first == again != other

@@ -11,7 +11,8 @@ from openmxu.area.target.timing import TimingError, find_sta
 from openmxu.layout.extract.arrivals import Timing, arrivals
 from openmxu.layout.extract.spef import write_spef
 from openmxu.layout.placed import Placed
-from openmxu.layout.technology import technology
+
+from ..conftest import IHP
 
 pytestmark = pytest.mark.skipif(not find_sta(), reason="OpenSTA is not installed")
 
@@ -39,7 +40,7 @@ PINS = {
 }
 
 
-HEADER = write_spef(Placed("case", 0, 0, (), {}, {}), {}, technology("ihp_sg13g2"), {})
+HEADER = write_spef(Placed("case", 0, 0, (), {}, {}), {}, IHP, {})
 
 
 def _spef(**femtofarads: float) -> str:

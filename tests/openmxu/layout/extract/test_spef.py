@@ -7,9 +7,8 @@ import pytest
 from openmxu.layout.extract.spef import write_spef
 from openmxu.layout.placed import Placed
 from openmxu.layout.route.routing import Route, Via, Wire
-from openmxu.layout.technology import technology
 
-IHP = technology("ihp_sg13g2")
+from ..conftest import IHP
 
 NETS = {"o[0]": (("u1", "Y"), ("u2", "A")), "$7": (("u3", "Y"), ("u4", "B"))}
 PLACED = Placed("case", 9600, 7560, (), {"o[0]": (1, 0, 840)}, NETS)

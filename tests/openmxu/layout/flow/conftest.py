@@ -1,6 +1,5 @@
 """A small design with a clock tree, and the process that it is laid out in."""
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -9,7 +8,6 @@ from amaranth.hdl import Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from openmxu.area.target.libraries import named_libraries
 from openmxu.area.target.timing import find_sta
 from openmxu.export.verilog import to_rtlil
 from openmxu.layout.flow.steps import Foundry, Source, find_foundry
@@ -30,7 +28,7 @@ class _Sum(wiring.Component):
         m = Module()
         late = Signal(4)
         m.d.sync += [late.eq(self.i), self.o.eq(self.o + late)]
-        m.d.comb += self.odd.eq(self.i.xor())
+        m.d.comb += self.odd.eq(late.xor())
         return m
 
 
@@ -45,4 +43,4 @@ def foundry(pdk: Mapping[str, Path]) -> Foundry:
     """IHP's SG13G2, without its decks."""
     if not find_sta():
         pytest.skip("OpenSTA is not installed")
-    return find_foundry("ihp_sg13g2", [Path(os.environ["OPENMXU_PDK"]), *named_libraries()], checks=False)
+    return find_foundry("ihp_sg13g2", [*pdk.values()], checks=False)

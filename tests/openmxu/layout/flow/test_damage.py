@@ -1,6 +1,5 @@
 """A routed layout passes all checks, and each damage to it is seen by one."""
 
-import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -13,10 +12,13 @@ from openmxu.layout.check.netlists import differences, to_spice
 from openmxu.layout.flow import steps
 from openmxu.layout.flow.steps import Foundry, Outcome, Request, Source, lay_out
 from openmxu.layout.placed import Placed
-from openmxu.layout.route.routing import Wire
-from openmxu.layout.technology import Rect, Technology
+from openmxu.layout.technology import Rect
 
-pytestmark = [pytest.mark.slow, pytest.mark.skipif(shutil.which("klayout") is None, reason="KLayout is not installed")]
+from ..conftest import IHP, needs_klayout
+
+pytestmark = [pytest.mark.slow, needs_klayout]
+
+Damage = Callable[[gdstk.Cell, Outcome], None]
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +27,7 @@ def outcome(source: Source, foundry: Foundry, pdk: Mapping[str, Path]) -> Outcom
     return lay_out(source, replace(foundry, files=pdk), Request(), lambda line: None)
 
 
-def _found(outcome: Outcome, foundry: Foundry, pdk: Mapping[str, Path], masks: Path) -> list[str]:
+def _found(outcome: Outcome, pdk: Mapping[str, Path], masks: Path) -> list[str]:
     """What LVS finds in masks, against the schematic of the layout."""
     spice, ports = to_spice(outcome.best.placed, pdk["transistors"].read_text(), ("VDD", "VSS"))
     return check_circuit(masks, spice, ports, outcome.best.placed.name, pdk["lvs"])
@@ -37,11 +39,8 @@ def test_the_layout_passes(outcome: Outcome) -> None:
     assert checked.passed
     assert (checked.circuit, checked.netlist, checked.proof) == ([], [], "")
     assert checked.rules["minimal"].rules == 91
+    assert {"M1.j", "M3Fil.h"} < checked.rules["minimal"].densities.keys()
     assert sum(each.master == "sg13g2_buf_8" for each in outcome.best.placed.instances) == 2
-
-
-def _shape(wire: Wire, technology: Technology) -> tuple[int, Rect]:
-    return technology.metals[wire.level].layer, technology.wire(*wire)
 
 
 def _remove(top: gdstk.Cell, layer: int, rect: Rect) -> None:
@@ -56,13 +55,26 @@ def _remove(top: gdstk.Cell, layer: int, rect: Rect) -> None:
     top.remove(shape)
 
 
-def _lose_via(top: gdstk.Cell, outcome: Outcome, technology: Technology) -> None:
-    """The via between metals 2 and 3 of a net within."""
-    via = next(via for via in outcome.best.routes["late[1]"].vias if via.level == 1)
-    _remove(top, technology.metals[1].via["layer"], (via.x - 95, via.y - 95, via.x + 95, via.y + 95))
+def _lose_via(net: str) -> Damage:
+    """The first via between metals 2 and 3 of a net."""
+
+    def damage(top: gdstk.Cell, outcome: Outcome) -> None:
+        via = next(via for via in outcome.best.routes[net].vias if via.level == 1)
+        _remove(top, IHP.metals[1].via["layer"], (via.x - 95, via.y - 95, via.x + 95, via.y + 95))
+
+    return damage
 
 
-def _short(top: gdstk.Cell, outcome: Outcome, technology: Technology) -> None:
+def _exchange_texts(top: gdstk.Cell, outcome: Outcome) -> None:
+    for text in top.labels:
+        text.text = {"i[0]": "i[1]", "i[1]": "i[0]"}.get(text.text, text.text)
+
+
+def _lose_text(top: gdstk.Cell, outcome: Outcome) -> None:
+    top.remove(next(text for text in top.labels if text.text == "i[0]"))
+
+
+def _short(top: gdstk.Cell, outcome: Outcome) -> None:
     """Join two wires of metal 3, of different nets, on neighbouring tracks."""
     wires = [(net, wire) for net, route in outcome.best.routes.items() for wire in route.wires if wire.level == 1]
     x, y = next(
@@ -76,50 +88,59 @@ def _short(top: gdstk.Cell, outcome: Outcome, technology: Technology) -> None:
     top.add(gdstk.rectangle((x / 1000, y / 1000), (x / 1000 + 0.2, y / 1000 + 0.42), layer=30))
 
 
-def _move_cell(top: gdstk.Cell, outcome: Outcome, technology: Technology) -> None:
-    """By one site, a cell that is no fill."""
+def _move_cell(top: gdstk.Cell, outcome: Outcome) -> None:
+    """By two sites, a cell that is no fill."""
     cell = next(each for each in top.references if each.cell.name == "sg13g2_xnor2_1")
-    cell.origin = (cell.origin[0] + 0.48, cell.origin[1])
+    cell.origin = (cell.origin[0] + 0.96, cell.origin[1])
 
 
-def _cut_trunk(top: gdstk.Cell, outcome: Outcome, technology: Technology) -> None:
+def _cut_trunk(top: gdstk.Cell, outcome: Outcome) -> None:
     """The longest wire between the clock's port and its buffers."""
     longest = max(outcome.best.routes["clk"].wires, key=lambda wire: wire.length)
-    _remove(top, *_shape(longest, technology))
+    _remove(top, IHP.metals[longest.level].layer, IHP.wire(*longest))
 
 
-Damage = Callable[[gdstk.Cell, Outcome, Technology], None]
-
-
-def _damaged(outcome: Outcome, foundry: Foundry, folder: Path, damage: Damage) -> Path:
+def _damaged(outcome: Outcome, folder: Path, damage: Damage) -> Path:
     """The masks with a damage."""
     (folder / "sound.gds").write_bytes(outcome.masks)
     library = gdstk.read_gds(folder / "sound.gds")
     [top] = library.top_level()
-    damage(top, outcome, foundry.technology)
+    damage(top, outcome)
     library.write_gds(folder / "damaged.gds")
     return folder / "damaged.gds"
 
 
-@pytest.mark.parametrize("damage", [_lose_via, _short, _move_cell, _cut_trunk])
+@pytest.mark.parametrize(
+    ("damage", "words"),
+    [
+        (_lose_via("late[1]"), "net "),  # within the circuit
+        (_lose_via("i[0]"), "the net of pin i[0] has no name"),  # of an input: KLayout says that all matches
+        (_exchange_texts, "the net of pin i[0] has i[1]"),  # likewise
+        (_lose_text, "the net of pin i[0] has no name"),  # likewise
+        (_short, "net "),
+        (_move_cell, "circuit sum differs"),
+        (_cut_trunk, "net "),
+    ],
+)
 def test_damaged_masks_are_seen(
-    outcome: Outcome, foundry: Foundry, pdk: Mapping[str, Path], tmp_path: Path, damage: Damage
+    outcome: Outcome, pdk: Mapping[str, Path], tmp_path: Path, damage: Damage, words: str
 ) -> None:
-    assert _found(outcome, foundry, pdk, _damaged(outcome, foundry, tmp_path, damage)) != []
+    wrong = _found(outcome, pdk, _damaged(outcome, tmp_path, damage))
+    assert [line for line in wrong if line.startswith(words)]
 
 
-def _crowd(top: gdstk.Cell, outcome: Outcome, technology: Technology) -> None:
+def _crowd(top: gdstk.Cell, outcome: Outcome) -> None:
     """A shape of metal 3 at 100 nm from a wire."""
     wire = next(wire for route in outcome.best.routes.values() for wire in route.wires if wire.level == 1)
-    left, _, right, up = (side / 1000 for side in technology.wire(*wire))
+    left, _, right, up = (side / 1000 for side in IHP.wire(*wire))
     top.add(gdstk.rectangle((left, up + 0.1), (right, up + 0.2), layer=30))
 
 
 @pytest.mark.parametrize(("damage", "rule"), [(_crowd, "M3.b"), (_move_cell, "Cnt.b")])
 def test_broken_rules_are_counted(
-    outcome: Outcome, foundry: Foundry, pdk: Mapping[str, Path], tmp_path: Path, damage: Damage, rule: str
+    outcome: Outcome, pdk: Mapping[str, Path], tmp_path: Path, damage: Damage, rule: str
 ) -> None:
-    masks = _damaged(outcome, foundry, tmp_path, damage)
+    masks = _damaged(outcome, tmp_path, damage)
     assert rule in check_rules(masks, outcome.best.placed.name, pdk["minimal"]).counts
 
 
@@ -145,4 +166,4 @@ def test_exchanged_inputs_are_seen(
     assert drawn.checked.circuit == []
     assert drawn.checked.netlist == differences(wrong, outcome.mapped, foundry.cells, foundry.technology.kit) != []
     (tmp_path / "wrong.gds").write_bytes(drawn.masks)
-    assert _found(outcome, foundry, pdk, tmp_path / "wrong.gds") != []
+    assert _found(outcome, pdk, tmp_path / "wrong.gds") != []

@@ -10,17 +10,15 @@ import pytest
 from openmxu.layout.cells import Cell
 from openmxu.layout.place.placement import place
 from openmxu.layout.placed import Placed
-from openmxu.layout.technology import Technology
 
+from ..conftest import IHP
 from ..netlists import KIT, LIBRARY, shift_register
 
 pytest.importorskip("coloquinte", reason="the extra layout is not installed")
 
 
-@pytest.fixture
-def few(ihp: Technology) -> Technology:
-    """The technology with a library of few cells."""
-    return replace(ihp, kit=KIT)
+FEW = replace(IHP, kit=KIT)
+"""The technology with a library of few cells."""
 
 
 def _is_legal(placed: Placed, library: Mapping[str, Cell]) -> bool:
@@ -39,20 +37,20 @@ def _is_legal(placed: Placed, library: Mapping[str, Cell]) -> bool:
     return sorted(rows) == [*range(0, placed.height, 3780)]
 
 
-def test_rows_are_full_and_netlist_is_kept(few: Technology) -> None:
+def test_rows_are_full_and_netlist_is_kept() -> None:
     design = shift_register(40)
-    placed = place(design, LIBRARY, few, utilisation=0.6)
+    placed = place(design, LIBRARY, FEW, utilisation=0.6)
     assert _is_legal(placed, LIBRARY)
     assert design.instances.items() <= {i.name: i.master for i in placed.instances}.items()
     assert placed.nets["d7"] == design.nets["d7"]
-    cells = sum(LIBRARY[each.master].width for each in placed.instances if each.master not in few.kit.fill) * 3780
+    cells = sum(LIBRARY[each.master].width for each in placed.instances if each.master not in FEW.kit.fill) * 3780
     assert 0.58 < cells / (placed.width * placed.height) <= 0.6
     assert 0.8 < placed.width / placed.height < 1.25
     assert sum(each.master == "clock_buffer" for each in placed.instances) == 3
 
 
-def test_checker_sees_a_moved_cell(few: Technology) -> None:
-    placed = place(shift_register(4), LIBRARY, few)
+def test_checker_sees_a_moved_cell() -> None:
+    placed = place(shift_register(4), LIBRARY, FEW)
     first, *others = placed.instances
     for moved in (
         replace(first, x=first.x + 480),
@@ -62,17 +60,17 @@ def test_checker_sees_a_moved_cell(few: Technology) -> None:
         assert not _is_legal(replace(placed, instances=(moved, *others)), LIBRARY)
 
 
-def test_seed_alone_changes_places(few: Technology) -> None:
+def test_seed_alone_changes_places() -> None:
     design = shift_register(150)
-    first, again, other = (place(design, LIBRARY, few, seed=seed) for seed in (1, 1, 2))
+    first, again, other = (place(design, LIBRARY, FEW, seed=seed) for seed in (1, 1, 2))
     assert first == again
     assert first.instances != other.instances
     assert first.ports == other.ports
 
 
-def test_cells_of_a_net_come_together(few: Technology) -> None:
+def test_cells_of_a_net_come_together() -> None:
     """Neighbours in a shift register are nearer than cells on average, which are half a core apart."""
-    placed = place(shift_register(60), LIBRARY, few)
+    placed = place(shift_register(60), LIBRARY, FEW)
     at = {each.name: each for each in placed.instances}
     steps = [
         abs(at[f"register{number}"].x - at[f"register{number + 1}"].x)
@@ -82,11 +80,11 @@ def test_cells_of_a_net_come_together(few: Technology) -> None:
     assert sum(steps) / 59 < (placed.width + placed.height) / 8
 
 
-def test_pins_go_round_the_core_on_tracks(few: Technology) -> None:
+def test_pins_go_round_the_core_on_tracks() -> None:
     design = shift_register(40)
     ports = {**design.ports, **{f"spare[{number}]": "input" for number in range(17)}}
     nets = {**design.nets, **dict.fromkeys(ports.keys() - design.ports.keys(), ())}
-    placed = place(replace(design, ports=ports, nets=nets), LIBRARY, few)
+    placed = place(replace(design, ports=ports, nets=nets), LIBRARY, FEW)
     assert [*placed.ports] == [*ports]
     sides = []
     for level, x, y in placed.ports.values():
@@ -94,29 +92,29 @@ def test_pins_go_round_the_core_on_tracks(few: Technology) -> None:
         edges = {"west": x, "north": placed.height - y, "east": placed.width - x, "south": y}
         [side] = (name for name, distance in edges.items() if distance <= 0)
         assert edges[side] == 0
-        assert few.metals[level].name == {"west": "Metal3", "east": "Metal3"}.get(side, "Metal4")
+        assert FEW.metals[level].name == {"west": "Metal3", "east": "Metal3"}.get(side, "Metal4")
         sides.append(side)
     assert [side for side, _ in groupby(sides)] == ["west", "north", "east", "south"]
 
 
-def test_more_pins_than_tracks_are_refused(few: Technology) -> None:
+def test_more_pins_than_tracks_are_refused() -> None:
     design = shift_register(1)
     spare = {f"spare[{number}]": "input" for number in range(999)}
     crowded = replace(design, ports={**design.ports, **spare}, nets={**design.nets, **dict.fromkeys(spare, ())})
     with pytest.raises(ValueError, match=r"^pins must be at most \d+, the tracks that end around the core, not 1002$"):
-        place(crowded, LIBRARY, few)
+        place(crowded, LIBRARY, FEW)
 
 
 @pytest.mark.parametrize("utilisation", [0.0, 1.0])
-def test_utilisation_outside_its_domain_is_refused(few: Technology, utilisation: float) -> None:
+def test_utilisation_outside_its_domain_is_refused(utilisation: float) -> None:
     with pytest.raises(ValueError, match=f"^utilisation must be between 0 and 1, not {utilisation}$"):
-        place(shift_register(1), LIBRARY, few, utilisation=utilisation)
+        place(shift_register(1), LIBRARY, FEW, utilisation=utilisation)
 
 
-def test_rows_that_cells_do_not_fit_into(few: Technology) -> None:
+def test_rows_that_cells_do_not_fit_into() -> None:
     """Two registers of 20 sites and two inverters of 3, in two rows of 23 sites."""
-    assert _is_legal(place(shift_register(2), LIBRARY, few, utilisation=0.6), LIBRARY)
+    assert _is_legal(place(shift_register(2), LIBRARY, FEW, utilisation=0.6), LIBRARY)
     with pytest.raises(
         ValueError, match=r"^shift cannot be placed: the rows are too full; choose a lower utilisation$"
     ):
-        place(shift_register(3), LIBRARY, few, utilisation=0.99)
+        place(shift_register(3), LIBRARY, FEW, utilisation=0.99)

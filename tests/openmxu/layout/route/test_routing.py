@@ -8,14 +8,14 @@ import pytest
 from openmxu.layout.placed import Node, Placed
 from openmxu.layout.route import routing
 from openmxu.layout.route.routing import Pads, Route, RoutingError, Via, Wire, route
-from openmxu.layout.technology import Rect, technology
+from openmxu.layout.technology import Rect
 from openmxu.runtime import native
 
+from ..conftest import IHP
 from .checker import PIN, Place, broken
 
 X, Y = 480, 420
 COLUMNS, ROWS = 20, 18
-IHP = technology("ihp_sg13g2")
 Pins = Sequence[Sequence[tuple[int, int]]]
 """For each pin of a net, the columns and rows where a via may stand."""
 

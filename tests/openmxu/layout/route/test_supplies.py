@@ -8,9 +8,9 @@ import pytest
 from openmxu.layout.placed import Instance, Node, Placed
 from openmxu.layout.route.routing import Pads, Strap
 from openmxu.layout.route.supplies import plan_straps, stack_metal
-from openmxu.layout.technology import technology
 
-IHP = technology("ihp_sg13g2")
+from ..conftest import IHP
+
 ROW = 3780
 
 
