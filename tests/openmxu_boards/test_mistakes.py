@@ -19,7 +19,6 @@ from openmxu.spec.formats import BF16
 from openmxu.unit.pe import ProcessingElement
 from openmxu.yosys import yowasp
 from openmxu_boards import Program, SelfTest, boards, build, find_board, own_board, with_options
-from openmxu_boards.bitstream import flow
 from openmxu_boards.bitstream.report import read_clocks
 from openmxu_boards.bitstream.route import route
 from openmxu_boards.bitstream.top import Top
@@ -76,9 +75,8 @@ NOWHERE = "port /dev/nowhere cannot be opened: No such file or directory"
     ],
 )
 def test_commands(words: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refused: Said) -> None:
-    """One line, exit code 2, and no file; no design was elaborated, and no tool has been run."""
+    """One line, exit code 2, and no file; no tool has been run."""
     monkeypatch.setattr(yowasp, "run", lambda *_: pytest.fail("a tool is run"))
-    monkeypatch.setattr(flow, "to_rtlil", lambda *_, **__: pytest.fail("a design is elaborated"))
     monkeypatch.setattr(yowasp, "prepare", lambda tool, tell: None)
     np.save("a.npy", np.ones((2, 2), np.float32))
     action, output = words.split(maxsplit=1)[0], {"build": " -o out", "route": " --json out", "run": " -o out"}

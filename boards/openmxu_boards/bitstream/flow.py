@@ -227,8 +227,8 @@ def _plan(board: Board, design: Design = selftest, name: str = "selftest") -> _P
     family = family_of(platform)
     overrides = {"synth_opts": family.synthesis(platform), "nextpnr_opts": family.placement} | dict(board.overrides)
     component = design(board.config, frequency)
-    check_uart(component, board)  # before it is elaborated
     text = to_rtlil(component, name=_DESIGN, form=FPGA)
+    check_uart(component, board)  # before the platform's files are made; Amaranth warns of what is never elaborated
     platform.add_file(f"{_DESIGN}.il", text)
     # The design's own module comes last. A module without registers has no clock.
     clocked = re.search(r"^ *wire .*input \d+ +\\clk$", text.rpartition("\nmodule ")[2], re.MULTILINE) is not None
