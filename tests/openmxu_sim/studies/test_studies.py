@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from openmxu.cli import frame
 from openmxu.spec.config import MxuConfig
 from openmxu.spec.passes import PASSES
 from openmxu.spec.tiling import cycles
@@ -18,7 +17,7 @@ from openmxu_sim.studies.layers import read_layers
 from openmxu_sim.studies.roofline import LAYERS, Layer, Machine, roofline, to_markdown
 from openmxu_sim.studies.roofline_plot import to_svg
 
-from ...conftest import slow
+from ...conftest import Said, slow
 
 DOCS = Path(__file__).parents[3] / "docs"
 
@@ -138,37 +137,33 @@ def test_the_picture_is_of_today() -> None:
     np.testing.assert_allclose(points(drawn), points(documented), rtol=0, atol=0.5, err_msg=remedy)
 
 
-def test_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    figures, plot = tmp_path / "figures.json", tmp_path / "roof.svg"
-    options = f"--rows 8 --columns 8 --clock 50 --bandwidth 0.5 --json {figures} --plot {plot}"
-    assert frame.main(["roofline", *options.split()]) == 0
-    shown = capsys.readouterr().out
-    assert "One unit of 8x8, 1 stage, at 50 MHz, 0.0064 Tflop/s, and 0.5 GB/s" in shown
+def test_commands(shown: Said) -> None:
+    figures = Path("figures.json")
+    out = shown("roofline --rows 8 --columns 8 --clock 50 --bandwidth 0.5 --json figures.json --plot roof.svg")
+    assert "One unit of 8x8, 1 stage, at 50 MHz, 0.0064 Tflop/s, and 0.5 GB/s" in out
     assert json.loads(figures.read_text())["machine"]["rows"] == 8
-    assert plot.read_text().count("<svg") == 1
-    assert to_markdown(roofline(Machine(8, 8, 1, 50, 0.5))) in shown
-    layers = tmp_path / "gemm.csv"
-    layers.write_text("Layer,M,N,K\none,64,32,16\ntwo,5,6,7\n")
-    assert frame.main(f"roofline --layers {layers} --rows 8 --columns 8 --json {figures}".split()) == 0
-    assert "| two | 5 x 7 x 6 | 1 |" in capsys.readouterr().out
+    assert Path("roof.svg").read_text().count("<svg") == 1
+    assert to_markdown(roofline(Machine(8, 8, 1, 50, 0.5))) in out
+    Path("gemm.csv").write_text("Layer,M,N,K\none,64,32,16\ntwo,5,6,7\n")
+    out = shown("roofline --layers gemm.csv --rows 8 --columns 8 --json figures.json")
+    assert "| two | 5 x 7 x 6 | 1 |" in out
     assert [each["layer"]["name"] for each in json.loads(figures.read_text())["shares"]] == ["one", "two"]
 
 
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (["roofline", "--clock", "0"], "clock must be a number from 0.001 to 1000000, not 0.0"),
-        (["roofline", "--clock", "inf"], "clock must be a number from 0.001 to 1000000, not inf"),
-        (["roofline", "--clock", "5e-324"], "clock must be a number from 0.001 to 1000000, not 5e-324"),
-        (["roofline", "--bandwidth", "nan"], "bandwidth must be a number from 0.001 to 1000000, not nan"),
-        (["roofline", "--rows", "0"], "rows must be an integer from 1 to 65536, not 0"),
-        (["accuracy", "--seed", "-1"], "seed must be an integer >= 0, not -1"),
-        (["accuracy", "--json", "/no/such/folder/x"], "output /no/such/folder/x cannot be written: No such"),
+        ("roofline --clock 0", "clock must be a number from 0.001 to 1000000, not 0.0"),
+        ("roofline --clock inf", "clock must be a number from 0.001 to 1000000, not inf"),
+        ("roofline --clock 5e-324", "clock must be a number from 0.001 to 1000000, not 5e-324"),
+        ("roofline --bandwidth nan", "bandwidth must be a number from 0.001 to 1000000, not nan"),
+        ("roofline --rows 0", "rows must be an integer from 1 to 65536, not 0"),
+        ("accuracy --seed -1", "seed must be an integer >= 0, not -1"),
+        ("accuracy --json /no/such/folder/x", "output /no/such/folder/x cannot be written: No such"),
     ],
 )
-def test_mistakes(arguments: list[str], complaint: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert frame.main(arguments) == 2
-    assert complaint in capsys.readouterr().err
+def test_mistakes(arguments: str, complaint: str, refused: Said) -> None:
+    assert complaint in refused(arguments)
 
 
 # Layers from files
@@ -220,10 +215,7 @@ def test_layers_of_a_model(tmp_path: Path) -> None:
         ("\udcff", "layers must be a table .* or a model"),
     ],
 )
-def test_layers_that_are_refused(text: str, said: str, tmp_path: Path) -> None:
-    path = tmp_path / "layers.csv"
-    path.write_bytes(text.encode(errors="surrogateescape"))
-    with pytest.raises(ValueError, match=said):
-        read_layers(path)
-    assert frame.main(["roofline", "--layers", str(path)]) == 2
-    assert frame.main(["roofline", "--layers", str(tmp_path / "absent.csv")]) == 2
+def test_layers_that_are_refused(text: str, said: str, tmp_path: Path, refused: Said) -> None:
+    (tmp_path / "layers.csv").write_bytes(text.encode(errors="surrogateescape"))
+    assert re.search(said, refused("roofline --layers layers.csv"))
+    assert "absent.csv" in refused("roofline --layers absent.csv")

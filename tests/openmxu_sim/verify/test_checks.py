@@ -10,19 +10,19 @@ from collections.abc import Callable
 from dataclasses import asdict, replace
 from functools import partial
 from importlib.metadata import PackageNotFoundError
+from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
 
 import pytest
 
-from openmxu.cli import frame
 from openmxu_sim.verify import checks as module
 from openmxu_sim.verify import evidence
 from openmxu_sim.verify.check import FAILED, HOLDS, NOT_RUN, OPEN, Check, Outcome
 from openmxu_sim.verify.checks import checks
 from openmxu_sim.verify.evidence import Evidence, Row, to_markdown
 
-from ...conftest import needs_compiler
+from ...conftest import Command, Said, needs_compiler
 
 # Controls have tests of their own, which look at what is found.
 _QUICK = {": ".join(key): check for key, check in checks(thorough=False).items() if not key[0].startswith("controls")}
@@ -59,9 +59,7 @@ def test_the_thorough_run_holds_the_quick_one() -> None:
     assert {check.group for check in thorough.values()} > {check.group for check in checks(thorough=False).values()}
 
 
-def test_a_check_without_its_simulator_is_not_run(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_check_without_its_simulator_is_not_run(monkeypatch: pytest.MonkeyPatch, command: Command) -> None:
     """The list of checks is the same on every machine; what is missing is said, and is no failure."""
     before = list(checks.__wrapped__(thorough=True))
     which = shutil.which
@@ -78,8 +76,8 @@ def test_a_check_without_its_simulator_is_not_run(
         ([held, row, Row("ports", "another", "", OPEN, "", "", 1.0)], 1, "1 do not hold, 1 not run"),
     ):
         monkeypatch.setattr(evidence, "verify", lambda rows=rows, **_: _evidence(*rows))
-        assert frame.main(["verify"]) == code
-        assert capsys.readouterr().out.endswith(f"{len(rows)} checks in 90 s: {said}\n")
+        found, out, _ = command("verify")
+        assert (found, out.splitlines()[-1]) == (code, f"{len(rows)} checks in 90 s: {said}")
 
 
 def _evidence(*rows: Row) -> Evidence:
@@ -144,10 +142,9 @@ def test_parts(instead: Instead) -> None:
 
 
 @needs_compiler
-def test_command(tmp_path: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    path = tmp_path / "evidence.json"
-    assert frame.main(["verify", "--only", "registers_begin", "--json", str(path)]) == 0
-    assert re.search(r"registers_begin(.|\n)*1 checks in", capsys.readouterr().out)
+def test_command(shown: Said) -> None:
+    path = Path("evidence.json")
+    assert re.search(r"registers_begin(.|\n)*1 checks in", shown("verify --only registers_begin --json evidence.json"))
     [row] = Evidence.of_json(path.read_text()).rows
     assert (row.name, row.status) == ("registers_begin", "holds")
     assert row.looked_at == "the rules of AXI4-Lite hold after a reset, whatever was before"
@@ -204,18 +201,14 @@ def test_resumed(instead: Instead, monkeypatch: pytest.MonkeyPatch) -> None:
     assert evidence.verify(jobs=1, resume=True).resumed == 0
 
 
-def test_everything_that_is_missing_is_named(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_everything_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch, refused: Said) -> None:
     def version(package: str) -> str:
         raise PackageNotFoundError(package)
 
     monkeypatch.setattr(evidence.importlib.metadata, "version", version)
     monkeypatch.setenv("CC", "no-such-compiler")
     monkeypatch.setattr(evidence.yosys, "prepare", lambda progress: "Yosys")
-    assert frame.main(["verify", "--thorough"]) == 2
-    complaint = capsys.readouterr().err
-    assert complaint.count("\n") == 1
+    complaint = refused("verify --thorough")
     assert "CC must name a C compiler that is installed, not 'no-such-compiler'" in complaint
     assert "gmpy2 is missing: pip install 'openmxu[verify]'; jax is missing" in complaint
     assert complaint.endswith("pip install 'openmxu[jax]'\n")
@@ -229,6 +222,5 @@ def test_everything_that_is_missing_is_named(
         ("--json /no/such/folder/file", "output /no/such/folder/file cannot be written: No such file"),
     ],
 )
-def test_messages(options: str, message: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert frame.main(["verify", *options.split()]) == 2
-    assert message in capsys.readouterr().err
+def test_messages(options: str, message: str, refused: Said) -> None:
+    assert message in refused(f"verify {options}")
