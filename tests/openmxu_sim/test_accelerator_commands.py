@@ -66,11 +66,6 @@ def test_compile_and_run(folder: Path, command: Command, shown: Said) -> None:
     assert _is_right(folder)
 
 
-def test_run_of_a_model_by_the_definition(folder: Path, shown: Said) -> None:
-    assert "easured" not in shown(f"{_RUN} -o y.npz --engine model")
-    assert _is_right(folder)
-
-
 def test_a_network_in_stripes(folder: Path, shown: Said, refused: Said) -> None:
     """Rows of 4 bytes by hand: 12 are loaded and 4 stored for each of two lines, then 8 and 3; pictures have 27."""
     out = shown(f"compile model.onnx {_FEW} -o model.mxa")

@@ -3,13 +3,15 @@
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from openmxu.accelerator import Stop
 from openmxu.spec.accelerator import AcceleratorConfig, check_program, rows_read, rows_written
 from openmxu.spec.commands import KINDS, WORDS, Command, Level
-from openmxu_sim.accelerator import Memories, run, with_waits
+from openmxu_sim.accelerator import Memories, check_waits, run, with_waits
 from openmxu_sim.accelerator.simulation import Run, SimulatedAccelerator
 
 MACHINE = AcceleratorConfig(size=2, stages=1, depth=16, rows=64, weights=64)
@@ -149,13 +151,45 @@ class AnyWords:
     words: tuple[int, ...]
 
 
-def damaged_program(
-    rng: np.random.Generator, bit: int, config: AcceleratorConfig, *, moves: bool
-) -> list[Command | AnyWords]:
-    """Four commands and the end, a bit of one of which is flipped."""
-    commands: list[Command | AnyWords] = [*with_waits(config, random_program(rng, 4, moves=moves))]
-    damaged = int(rng.integers(len(commands)))
-    words = list(commands[damaged].words)
-    words[bit // 32 % WORDS] ^= 1 << bit % 32
-    commands[damaged] = AnyWords(tuple(words))
-    return commands
+class Case(NamedTuple):
+    """A program, and what the definition says of it."""
+
+    program: Sequence[Any]  # commands, or words of none
+    before: Memories
+    after: Memories
+    tag: int | None  # none: any, it is refused, or its result depends on times
+
+
+@lru_cache(maxsize=4096)
+def drawn(seed: int, length: int = 8, config: AcceleratorConfig = MACHINE, memory: int = 0) -> Case:
+    """A random program, or a wild command; with a memory of so many words, some of its commands move them."""
+    rng = np.random.default_rng(seed)
+    program = with_waits(config, random_program(rng, length, moves=memory > 0)) if length else wild_program(rng)
+    before = random_memories(rng, config, memory)
+    after = copied(before)
+    return Case(program, before, after, run(program, after)[0])
+
+
+@lru_cache(maxsize=4096)
+def damaged(seed: int, config: AcceleratorConfig = MACHINE, memory: int = 0) -> tuple[Case, int, str]:
+    """Four commands and the end, a bit of one of which is flipped, any in turn; which one is refused, and why."""
+    rng = np.random.default_rng(seed)
+    commands: list[Any] = [*with_waits(config, random_program(rng, 4, moves=memory > 0))]
+    flipped = int(rng.integers(len(commands)))
+    words = list(commands[flipped].words)
+    words[seed // 32 % WORDS] ^= 1 << seed % 32
+    commands[flipped] = AnyWords(tuple(words))
+    before = random_memories(rng, config, memory)
+    program, after, tag, refusal = list[Command](), copied(before), None, ""
+    try:
+        for command in commands:
+            program.append(Command.of_words(command.words))
+        check_program(config, program)
+    except ValueError as error:
+        refusal = str(error)
+    else:
+        with suppress(ValueError):
+            check_waits(config, program)
+            tag = run(program, after)[0]
+    index = int(refusal.split()[1]) if refusal.startswith("command ") else len(program)
+    return Case(commands, before, after, tag), index, refusal

@@ -1,8 +1,6 @@
 """The accelerator on its bus, against the definition and the rules of AXI4: programs that move words, and faults."""
 
 import mmap
-from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache, partial
 from typing import NamedTuple
@@ -11,15 +9,15 @@ import numpy as np
 import pytest
 
 from openmxu.accelerator import Stop
-from openmxu.spec.accelerator import AcceleratorConfig, check_program, rows_written, words_moved
-from openmxu.spec.commands import Command, assemble
-from openmxu_sim.accelerator import Memories, check_waits, run, with_waits
+from openmxu.spec.accelerator import AcceleratorConfig, rows_written, words_moved
+from openmxu.spec.commands import assemble
+from openmxu_sim.accelerator import Memories
 from openmxu_sim.accelerator.definition import Halves
 from openmxu_sim.accelerator.simulation import Fault, Run, SimulatedAccelerator
 
 from ...conftest import needs_compiler, slow, thorough
 from . import programs
-from .programs import MACHINE, MOST, AnyWords, copied, damaged_program, random_memories, random_program, random_words
+from .programs import MACHINE, MOST, Case, damaged, drawn, random_memories, random_words
 
 pytestmark = needs_compiler
 
@@ -31,48 +29,18 @@ _OF_WRITES = (Fault.WRITE_ERROR, Fault.UNASKED_ANSWER, Fault.UNANSWERED)
 _UNASKED, _SILENT = (Fault.UNEXPECTED, Fault.UNASKED_ANSWER), (Fault.SILENT, Fault.UNANSWERED)
 
 
-class _Case(NamedTuple):
-    program: Sequence[Command | AnyWords]
-    before: Memories
-    after: Memories
-    tag: int | None  # none: any, the program is refused, or its result depends on times
-
-
 @pytest.fixture(scope="module")
 def machine() -> SimulatedAccelerator:
     return SimulatedAccelerator(_CONFIG)
 
 
 _memories = partial(random_memories, config=_CONFIG, words=_WORDS)
+_drawn = partial(drawn, config=_CONFIG, memory=_WORDS)
 
 
 def _zeros() -> tuple[Halves, Memories]:
     """A memory for the bus, and other memories."""
     return np.zeros(_WORDS, np.uint16), _memories(np.random.default_rng(1))
-
-
-@lru_cache(maxsize=4096)
-def _drawn(seed: int, length: int = 8, config: AcceleratorConfig = _CONFIG) -> _Case:
-    rng = np.random.default_rng(seed)
-    program = with_waits(config, random_program(rng, length))
-    before = _memories(rng, config=config)
-    after = copied(before)
-    return _Case(program, before, after, run(program, after)[0])
-
-
-@lru_cache(maxsize=4096)
-def _damaged(seed: int) -> _Case:
-    """A program, a bit of which is flipped, any in turn."""
-    rng = np.random.default_rng(seed)
-    commands = damaged_program(rng, seed, _CONFIG, moves=True)
-    before = _memories(rng)
-    after, tag = copied(before), None
-    with suppress(ValueError):
-        program = [Command.of_words(command.words) for command in commands]
-        check_program(_CONFIG, program)
-        check_waits(_CONFIG, program)
-        tag = run(program, after)[0]
-    return _Case(commands, before, after, tag)
 
 
 class _Seen(NamedTuple):
@@ -82,24 +50,24 @@ class _Seen(NamedTuple):
     bursts: tuple[int, int]
 
 
-def _run(machine: SimulatedAccelerator, case: _Case, seed: int, most: int = MOST, **fault: int) -> _Seen:
+def _run(machine: SimulatedAccelerator, case: Case, seed: int, most: int = MOST, **fault: int) -> _Seen:
     """Run a program after a reset, and go on until nothing is under way."""
     memory = case.before.memory.copy()
     machine.attach(memory, _BASE, seed=seed, stall=programs.STALLS[seed % 4], **fault)  # type: ignore[arg-type]
     machine.reset()
-    machine.write(case.program, case.before)  # type: ignore[arg-type]
+    machine.write(case.program, case.before)
     report = machine.run(most=most)
     traffic = machine.traffic(0 if report.tag is not None else 500)
     assert traffic.quiet or report.stop == Stop.TIME or report.cycles == most, (seed, report)
     return _Seen(report, memory, traffic.broken, traffic.bursts)
 
 
-def _is_right(machine: SimulatedAccelerator, case: _Case, seen: _Seen) -> bool:
+def _is_right(machine: SimulatedAccelerator, case: Case, seen: _Seen) -> bool:
     """Whether all words are the definition's."""
     return bool((seen.memory == case.after.memory).all() and (machine.scratchpad() == case.after.scratchpad).all())
 
 
-def _check(machine: SimulatedAccelerator, case: _Case, seed: int) -> None:
+def _check(machine: SimulatedAccelerator, case: Case, seed: int) -> None:
     seen = _run(machine, case, seed)
     assert (seen.report.tag, seen.report.stop, seen.broken) == (case.tag, Stop.NONE, ""), seed
     assert _is_right(machine, case, seen), seed
@@ -125,7 +93,7 @@ def test_widths_of_the_bus(config: AcceleratorConfig, monkeypatch: pytest.Monkey
     monkeypatch.setattr(programs, "MACHINE", config)
     machine = SimulatedAccelerator(config)
     for seed in range(100):
-        _check(machine, _drawn(seed, 8, config), seed)
+        _check(machine, drawn(seed, 8, config, _WORDS), seed)
 
 
 @pytest.mark.parametrize("count", [60, slow(200), thorough(4000)])
@@ -141,7 +109,7 @@ def test_faults_of_the_bus(count: int, machine: SimulatedAccelerator) -> None:
         expected = Stop.NONE if bursts < at else Stop.TIME if fault in _SILENT else Stop.BUS
         assert (seen.report.tag is None, seen.report.stop) == (bursts >= at, expected), seed
         if seen.report.tag is None:
-            moves = [c for c in case.program[: seen.report.index + 1] if isinstance(c, Command)][-1].opcode
+            moves = case.program[seen.report.index].opcode
             wrong = "store" if fault in _OF_WRITES else "load"
             assert expected == Stop.TIME or fault in _UNASKED or moves == wrong, seed
         else:
@@ -156,7 +124,7 @@ WRONG = (Fault.READ_ERROR, Fault.WRONG_MARK)
 def test_a_wrong_beat_is_not_written(fault: Fault, machine: SimulatedAccelerator) -> None:
     """Nor what follows it: the eighth of a burst of 16 here."""
     before = _memories(np.random.default_rng(1))
-    case = _Case(assemble("load rows=0 valid=2 address=0 x=16:1:2\nend"), before, before, None)
+    case = Case(assemble("load rows=0 valid=2 address=0 x=16:1:2\nend"), before, before, None)
     seen = _run(machine, case, 0, fault=fault)
     assert (seen.report.stop, seen.bursts) == (Stop.BUS, (1, 0))
     rows = machine.scratchpad()
@@ -170,7 +138,7 @@ def test_damaged_programs(count: int, machine: SimulatedAccelerator) -> None:
     stopped = 0
     for number in range(count):
         seed = number * 2048 // count
-        case = _damaged(seed)
+        case, *_ = damaged(seed, _CONFIG, _WORDS)
         seen = _run(machine, case, seed)
         assert not seen.broken, seed
         stopped += seen.report.stop != Stop.NONE
@@ -212,7 +180,7 @@ def test_stops(text: str, stop: Stop, machine: SimulatedAccelerator) -> None:
     """At the row or word that is wrong, with the command's index; earlier ones have moved."""
     program = assemble(f"load rows=8 valid=1 address=0\n{text}\nstore rows=8 valid=2 address=100 loads=0\nend")
     before = _memories(np.random.default_rng(1))
-    case = _Case(program, before, before, None)
+    case = Case(program, before, before, None)
     seen = _run(machine, case, 1)
     assert (seen.report.stop, seen.report.index, seen.report.tag, seen.broken) == (stop, 1, None, "")
     changed = np.flatnonzero(seen.memory != case.before.memory)

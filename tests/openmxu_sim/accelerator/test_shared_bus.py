@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from openmxu.accelerator import Stop
-from openmxu.spec.commands import Command, assemble
-from openmxu_sim.accelerator import Memories, run, with_waits
+from openmxu.spec.commands import assemble
+from openmxu_sim.accelerator import with_waits
 from openmxu_sim.accelerator.definition import Halves
 from openmxu_sim.accelerator.simulation import Fault, Run, SimulatedAccelerator, Traffic
 
 from ...conftest import needs_compiler, slow, thorough
-from .programs import MACHINE, STALLS, random_memories, random_program
+from .programs import MACHINE, STALLS, drawn, random_memories
 
 pytestmark = needs_compiler
 
@@ -27,10 +27,6 @@ _MOST = 1 << 18
 @pytest.fixture(scope="module")
 def machines() -> list[SimulatedAccelerator]:
     return [SimulatedAccelerator(_CONFIG) for _ in range(3)]
-
-
-def _memories(seed: int) -> Memories:
-    return random_memories(np.random.default_rng(seed), _CONFIG, _WORDS)
 
 
 def _attach(machines: Sequence[SimulatedAccelerator], memory: Halves, seed: int = 0, **first: float) -> None:
@@ -46,7 +42,8 @@ def _play(machines: Sequence[SimulatedAccelerator], *texts: str, stall: float = 
     """Run a program on each, on a bus that keeps no one but the first waiting."""
     _attach(machines, np.zeros(_WORDS * len(machines), np.uint16), stall=stall)
     for machine, text in zip(machines, texts, strict=True):
-        machine.write(with_waits(_CONFIG, assemble(f"{text}\nend")), _memories(1))
+        memories = random_memories(np.random.default_rng(1), _CONFIG, _WORDS)
+        machine.write(with_waits(_CONFIG, assemble(f"{text}\nend")), memories)
     reports = SimulatedAccelerator.run_together(machines, most=_MOST)
     assert [report.tag for report in reports] == [0] * len(machines)
     assert not any(machine.traffic().broken for machine in machines)
@@ -57,21 +54,20 @@ def _compare(
     machines: Sequence[SimulatedAccelerator], seed: int, **fault: int
 ) -> tuple[list[Run], list[Traffic], Halves]:
     """Run a random program on each, and compare all that ends with the definition, word for word."""
-    befores, programs = [_memories(4 * seed + index) for index in range(len(machines))], list[list[Command]]()
-    memory = np.concatenate([before.memory for before in befores])
+    cases = [drawn(4 * seed + index, 8, _CONFIG, _WORDS) for index in range(len(machines))]
+    memory = np.concatenate([case.before.memory for case in cases])
     _attach(machines, memory, seed, **fault)
-    for index, (machine, before) in enumerate(zip(machines, befores, strict=True)):
-        programs.append(with_waits(_CONFIG, random_program(np.random.default_rng(4 * seed + index), 8)))
-        machine.write(programs[-1], before)
+    for machine, case in zip(machines, cases, strict=True):
+        machine.write(case.program, case.before)
     reports = SimulatedAccelerator.run_together(machines, most=_MOST)
     traffics = [machine.traffic() for machine in machines]
     assert [traffic.broken for traffic in traffics] == [""] * len(machines), seed
     parts = memory.reshape(len(machines), _WORDS)
-    for machine, report, program, before, part in zip(machines, reports, programs, befores, parts, strict=True):
+    for machine, report, case, part in zip(machines, reports, cases, parts, strict=True):
         if report.stop == Stop.NONE:
-            assert [report.tag] == run(program, before), seed
-            assert (machine.scratchpad() == before.scratchpad).all(), seed
-            assert (part == before.memory).all(), seed
+            assert report.tag == case.tag, seed
+            assert (machine.scratchpad() == case.after.scratchpad).all(), seed
+            assert (part == case.after.memory).all(), seed
     return reports, traffics, memory
 
 

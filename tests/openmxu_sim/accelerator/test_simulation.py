@@ -1,9 +1,6 @@
 """The accelerator's RTL against the definition: random programs, wrong ones, damaged ones."""
 
-from collections.abc import Sequence
 from dataclasses import replace
-from functools import lru_cache
-from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -12,15 +9,15 @@ from amaranth.lib import wiring
 
 from openmxu.accelerator import Accelerator, Stop, core
 from openmxu.export.verilog import to_rtlil
-from openmxu.spec.accelerator import AcceleratorConfig, check_program
-from openmxu.spec.commands import Command, assemble
+from openmxu.spec.accelerator import AcceleratorConfig
+from openmxu.spec.commands import assemble
 from openmxu.spec.config import MxuConfig
 from openmxu.unit.mxu import Mxu
-from openmxu_sim.accelerator import Memories, run, with_waits
+from openmxu_sim.accelerator import run
 from openmxu_sim.accelerator.simulation import SimulatedAccelerator
 
 from ...conftest import needs_compiler, slow, thorough
-from .programs import MACHINE, MOST, check, copied, damaged_program, random_memories, random_program, wild_program
+from .programs import MACHINE, MOST, check, damaged, drawn, random_memories, random_program
 
 pytestmark = needs_compiler
 
@@ -32,28 +29,11 @@ def machine() -> SimulatedAccelerator:
     return SimulatedAccelerator(MACHINE)
 
 
-class _Case(NamedTuple):
-    program: Sequence[Command]
-    memories: Memories
-    tags: list[int]
-    after: Memories
-
-
-@lru_cache(maxsize=4096)
-def _drawn(seed: int, length: int = 8) -> _Case:
-    """A random program, or a wild command, and what the definition says of it."""
-    rng = _RNG(seed)
-    program = with_waits(MACHINE, random_program(rng, length, moves=False)) if length else wild_program(rng)
-    memories = random_memories(rng)
-    after = copied(memories)
-    return _Case(program, memories, run(program, after), after)
-
-
 def _check(machine: SimulatedAccelerator, seed: int, length: int = 8) -> None:
-    case = _drawn(seed, length)
-    machine.write(case.program, case.memories)
+    case = drawn(seed, length)
+    machine.write(case.program, case.before)
     report = machine.run(most=MOST)
-    assert (report.tag, report.stop) == (case.tags[0], Stop.NONE), seed
+    assert (report.tag, report.stop) == (case.tag, Stop.NONE), seed
     assert (machine.scratchpad() == case.after.scratchpad).all(), seed
 
 
@@ -216,35 +196,15 @@ def test_nothing_is_written_once_it_has_stopped() -> None:
     assert 5 < len(changed) < 33
 
 
-@lru_cache(maxsize=4096)
-def _damaged(seed: int) -> tuple[_Case, int, str]:
-    """A program, a bit of which is flipped, any in turn; which command is refused and why, or what it computes."""
-    rng = _RNG(seed)
-    commands = damaged_program(rng, seed, MACHINE, moves=False)
-    memories = random_memories(rng)
-    program, after, tags, refusal = list[Command](), copied(memories), list[int](), ""
-    try:
-        for command in commands:
-            program.append(Command.of_words(command.words))
-        check_program(MACHINE, program)
-    except ValueError as error:
-        refusal = str(error)
-    else:
-        waits, right = ([c.values["computes"] for c in some] for some in (program, with_waits(MACHINE, program)))
-        tags = run(program, after) if waits == right else []
-    index = int(refusal.split()[1]) if refusal.startswith("command ") else len(program)
-    return _Case(commands, memories, tags, after), index, refusal  # type: ignore[arg-type]
-
-
 @pytest.mark.parametrize("count", [150, slow(800), thorough(2048)])
 def test_damaged_programs(count: int, machine: SimulatedAccelerator) -> None:
     """A bit of a command flipped: it stops, or computes what the definition says of it."""
     stops = 0
     for number in range(count):
         seed = number * 2048 // count
-        case, index, refusal = _damaged(seed)
+        case, index, refusal = damaged(seed)
         machine.reset()  # a stopped one stays so
-        machine.write(case.program, case.memories)
+        machine.write(case.program, case.before)
         report = machine.run(most=MOST)
         if refusal:
             # Rows that a command overwrites before it reads them are for the definition alone to refuse.
@@ -255,8 +215,8 @@ def test_damaged_programs(count: int, machine: SimulatedAccelerator) -> None:
                 stops += 1
         elif report.tag is None:
             assert report.cycles == MOST, (seed, report)  # more rows than it had time for
-        elif case.tags:
-            assert [report.tag] == case.tags
+        elif case.tag is not None:
+            assert report.tag == case.tag
             assert (machine.scratchpad() == case.after.scratchpad).all(), seed
     machine.reset()
     assert stops > count // 4
@@ -267,8 +227,8 @@ def test_resets(count: int, machine: SimulatedAccelerator) -> None:
     """In any cycle of a program; the next one computes what the definition says."""
     running = 0
     for seed in range(count):
-        case = _drawn(seed)
-        machine.write(case.program, case.memories)
+        case = drawn(seed)
+        machine.write(case.program, case.before)
         running += machine.run(most=1 + seed * 37 % 150).tag is None
         machine.reset()
         _check(machine, seed, 4)
