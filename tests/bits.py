@@ -1,4 +1,4 @@
-"""The one comparison of words, for all tests."""
+"""The one comparison of words, and matrices that have every sort of them, for all tests."""
 
 from typing import Any
 
@@ -8,6 +8,7 @@ import pytest
 
 from openmxu_sim import golden
 from openmxu_sim.cosim.scoreboard import describe
+from openmxu_sim.operands import vectors
 
 _FORMATS = {dtype.name: fmt for fmt, dtype in golden.DTYPES.items()}
 
@@ -44,6 +45,13 @@ def same_bits(
         *([note] if note else []),
     ]
     pytest.fail("\n".join(lines))
+
+
+def matrices(m: int, k: int, n: int, seed: int = 1, kind: str = "all", scale: int = 0) -> tuple[Any, Any]:
+    """Operands of a product in fp32, of a kind, times a power of two."""
+    drawn = vectors.matrix((m, k), "fp32", seed, kind=kind), vectors.matrix((n, k), "fp32", seed + 1, kind=kind).T
+    a, b = (golden.from_bits(bits) * np.float32(2.0**scale) if scale else golden.from_bits(bits) for bits in drawn)
+    return a, b
 
 
 def _patterns(words: npt.ArrayLike, fmt: str) -> tuple[npt.NDArray[Any], str]:

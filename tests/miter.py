@@ -1,12 +1,13 @@
 """Two exported designs side by side in Icarus Verilog: the same random inputs, and outputs that must not differ."""
 
 import re
-import subprocess
 from pathlib import Path
 from typing import Any
 
 from amaranth.hdl import Value
 from amaranth.lib.wiring import Out
+
+from .conftest import ran
 
 _BENCH = """\
 module bench;
@@ -38,6 +39,14 @@ module bench;
   end
 endmodule
 """
+
+
+def icarus(text: str, work: Path, language: str = "2012") -> str:
+    """What the module ``bench`` prints."""
+    source, program = work / "bench.v", work / f"bench_{language}"
+    source.write_text(text)
+    ran(["iverilog", f"-g{language}", "-s", "bench", "-o", program, source], check=True, timeout=60)
+    return ran(["vvp", "-n", program], check=True, timeout=100).stdout.strip()
 
 
 def members(component: Any) -> dict[str, tuple[bool, int]]:
@@ -85,9 +94,5 @@ def compare(
         "RIGHT": instance(right[0], "right", {clock: "gated"}),
     }.items():
         text = re.sub(rf"\b{word}\b", str(value).replace("\\", r"\\"), text)
-    source, program = work / "miter.v", work / "miter"
-    source.write_text(left[1] + right[1] + text)
-    subprocess.run(["iverilog", "-g2012", "-s", "bench", "-o", program, source], check=True, timeout=60)
-    done = subprocess.run(["vvp", "-n", program], capture_output=True, text=True, check=True, timeout=100)
-    said, _, counts = done.stdout.strip().partition("; ")
+    said, _, counts = icarus(left[1] + right[1] + text, work).partition("; ")
     return said, {what: int(count) for count, what in re.findall(r"(\d+) ([^,]+)", counts)}

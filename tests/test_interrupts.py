@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from openmxu_sim.cosim.simulators import find_simulator
 from openmxu_studies.faults.leftovers import end_at
+
+from .conftest import need
 
 MATMUL = "matmul A.npy B.npy --rows 4 --columns 4 -o out/C.npy --stats out/stats.json"
 COMMANDS = {
@@ -83,7 +84,7 @@ def test_second_interrupt(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", list(COMMANDS))
 def test_each_command(name: str, number: signal.Signals, tmp_path: Path) -> None:
     """Early and late, each signal at another moment; ``make faults`` draws more."""
-    if name in ("icarus", "verilator") and find_simulator(name) is None:
-        pytest.skip(f"{name} is not installed")
+    if name in ("icarus", "verilator"):
+        need(name)
     moments = (0.3, 1.0, 2.0, 4.0)
     check(name, number, moments[([*COMMANDS].index(name) + [*ENDINGS].index(number)) % len(moments)], tmp_path)

@@ -12,10 +12,9 @@ from openmxu.spec.tiling import cycles
 from openmxu_sim import golden, simulate
 from openmxu_sim.engines import model
 from openmxu_sim.engines.compiled.wiring import check_parts, check_wiring
-from openmxu_sim.operands import vectors
 from openmxu_sim.verify.exact_sums import exact_sums
 
-from ..bits import same_bits
+from ..bits import matrices, same_bits
 from ..conftest import compiled, slow
 from ..several_terms import drawn
 
@@ -65,14 +64,9 @@ def test_worked_examples(c: int, a: list[int], b: list[int], expected: int) -> N
     same_bits(golden.dot_product_add([c], [a], [b]), np.array([expected], np.uint32), c, *a, *b, operand="")
 
 
-def _operands(m: int, k: int, n: int, seed: int, kind: str = "all") -> tuple[Any, Any]:
-    a, b = (vectors.matrix(shape, "fp32", seed + place, kind=kind) for place, shape in enumerate([(m, k), (n, k)]))
-    return golden.from_bits(a), golden.from_bits(b).T
-
-
 def test_a_product_is_made_of_blocks() -> None:
     """Tiles of R rows, blocks of N within them, the last of each as long as there are operands."""
-    a, b = (golden.to_bits(side) >> 16 for side in _operands(3, 27, 2, 4))
+    a, b = (golden.to_bits(side) >> 16 for side in matrices(3, 27, 2, 4))
     sums = [np.zeros((3, 2), np.uint32) for _ in range(2)]
     for start in range(0, 27, 4):
         block, tile = slice(start, start + 4), start // 16
@@ -96,7 +90,7 @@ def test_a_product_is_made_of_blocks() -> None:
 )
 def test_the_engine_model(options: dict[str, Any], kind: str, scale: float) -> None:
     """With zeros everywhere, and blocks of nothing but zeros; sums that underflow where products are near 2^-120."""
-    a, b = _operands(30, 45, 37, 5, kind)
+    a, b = matrices(30, 45, 37, 5, kind)
     if scale != 1.0:
         a, b = (np.float32(scale) * np.copysign(1 + np.abs(side) % 1, side) for side in (a, b))
     a[::3, ::2] = 0
@@ -111,7 +105,7 @@ def test_the_engine_model(options: dict[str, Any], kind: str, scale: float) -> N
 def test_engines_with_a_clock(
     rows: int, columns: int, stages: int, terms: int, stalls: int | None, engine: str
 ) -> None:
-    a, b = _operands(9, 2 * rows - 3, 3, 6)
+    a, b = matrices(9, 2 * rows - 3, 3, 6)
     config = MxuConfig(rows=rows, columns=columns, stages=stages, terms=terms)
     product = simulate(a, b, unit=config, engine=engine, stalls=stalls)
     same_bits(golden.to_bits(product.result), golden.to_bits(golden.matmul(a, b, rows=rows, terms=terms)))
@@ -128,7 +122,7 @@ def test_the_compiled_unit_is_wired_as_the_netlist_is() -> None:
 @pytest.mark.parametrize("name", _FRAMEWORKS)
 def test_frameworks(name: str) -> None:
     framework, package = _FRAMEWORKS[name]
-    a, b = _operands(5, 40, 7, 7, "normal")
+    a, b = matrices(5, 40, 7, 7, "normal")
     make = framework.tensor if name == "torch" else framework.numpy.asarray
     got = np.asarray(package.matmul(make(a), make(np.ascontiguousarray(b)), rows=16, terms=4))
     same_bits(golden.to_bits(got), golden.to_bits(golden.matmul(a, b, rows=16, terms=4)))

@@ -1,7 +1,6 @@
 """Exported Verilog out of reset: known at once, whatever was there before, in a plain test bench of either language."""
 
 import re
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ from openmxu.catalog import CATALOG, build
 from openmxu.export.verilog import to_verilog
 
 from ...conftest import slow
-from ...miter import members
+from ...miter import icarus, members
 from ..conftest import needs_icarus
 
 pytestmark = needs_icarus
@@ -113,14 +112,6 @@ def bench(component: Any, name: str, text: str, starts: list[tuple[str, str]], c
     )
 
 
-def icarus(language: str, top: str, text: str, work: Path) -> str:
-    source, program = work / "design.v", work / f"design_{language}"
-    source.write_text(text)
-    subprocess.run(["iverilog", f"-g{language}", "-s", top, "-o", program, source], check=True, timeout=60)
-    done = subprocess.run(["vvp", "-n", program], capture_output=True, text=True, check=True, timeout=100)
-    return done.stdout.strip()
-
-
 # The smallest units: Icarus is slow, and all that a reset clears has no size.
 _SMALL = {"depth": 4, "rows": 1, "columns": 1}
 
@@ -143,7 +134,7 @@ def test_known_from_reset_on(name: str, overrides: dict[str, int], tmp_path: Pat
     if CATALOG[name].cells > 1 and not overrides:
         starts = [("declared", "x"), ("late", "random")]
     whole = text + bench(component, name, text, starts, 60)
-    assert {icarus(language, "bench", whole, tmp_path) for language in _LANGUAGES} == {"known"}
+    assert {icarus(whole, tmp_path, language) for language in _LANGUAGES} == {"known"}
 
 
 def test_the_bench_sees_what_is_unknown(tmp_path: Path) -> None:
@@ -153,7 +144,7 @@ def test_the_bench_sees_what_is_unknown(tmp_path: Path) -> None:
     assert text.count("  initial o__valid = 1'h0;\n") == text.count("rst ? 1'h0 : ") == 1
     broken = text.replace("  initial o__valid = 1'h0;\n", "").replace("rst ? 1'h0 : ", "")
     broken += bench(component, "it", text, [("declared", "x")], 20)
-    assert "declared_x, cycle 0: " in icarus("2012", "bench", broken, tmp_path)
+    assert "declared_x, cycle 0: " in icarus(broken, tmp_path)
 
 
 @pytest.mark.parametrize("language", _LANGUAGES)
@@ -179,4 +170,4 @@ module bench;
   end
 endmodule
 """
-    assert icarus(language, "bench", unit + square + around, tmp_path) == "0 1 0 41b000004170000041200000" + "40e00000"
+    assert icarus(unit + square + around, tmp_path, language) == "0 1 0 41b000004170000041200000" + "40e00000"

@@ -10,6 +10,7 @@ import pytest
 from openmxu.spec.config import MxuConfig
 from openmxu.spec.tiling import cycles
 from openmxu_sim import golden
+from openmxu_sim.engines.model.placed import Side
 from openmxu_sim.engines.protocol import Run
 from openmxu_sim.operands import vectors
 from openmxu_sim.operands.stimulus import Stalls, Stimulus, collect, stimulus
@@ -28,6 +29,17 @@ def product(config: MxuConfig, a: np.ndarray, b: np.ndarray, precision: str = "d
     weight = config.weight and config.weight.name
     sums = golden.matmul(*operands, **options, precision=precision, operand=config.operand.name, weight=weight)
     return golden.convert(golden.to_bits(sums), "fp32", config.result.name, subnormals=config.subnormals)
+
+
+def placed_by_golden(a: Side, b: Side, out: Side, groups: int, *, add: bool = False, **options: Any) -> None:
+    """Products of operands that lie anywhere, and each result's place, one row after the other."""
+    how = {name: value for name, value in options.items() if name not in ("units", "threads")}
+    flat = out.array.reshape(-1)
+    for group in range(groups):
+        left, right = (side.array.reshape(-1)[group * side.step + np.add.outer(side.at, side.k_at)] for side in (a, b))
+        for at, row in zip(out.at, golden.matmul(left, right.T, **how), strict=True):
+            places = group * out.step + at + out.k_at
+            flat[places] = flat[places] + row if add else row
 
 
 def check(

@@ -26,10 +26,9 @@ from openmxu_sim.engines import compiled, library, model, pysim
 from openmxu_sim.engines.compiled.model import _text, load_model
 from openmxu_sim.engines.compiled.trace import Window
 from openmxu_sim.engines.known_answer import hardware_differs
-from openmxu_sim.operands import vectors
 from openmxu_sim.operands.stimulus import Stalls, Stimulus, stimulus
 
-from ...bits import same_bits
+from ...bits import matrices, same_bits
 from ...conftest import needs_compiler, slow
 from ..networks.programs import run_python
 from .runs import changing, check, hanging, hide_compilers, operands, product, program, same_runs
@@ -78,10 +77,10 @@ def test_the_same_as_amaranth_simulates(config: MxuConfig, seed: int | None) -> 
 @pytest.mark.parametrize("size", [4, 128])
 @pytest.mark.parametrize("subnormals", ["flush", "ieee"])
 def test_operand_formats_of_the_model(subnormals: str, size: int, operand: str) -> None:
-    a, b = (golden.from_bits(vectors.matrix(shape, "fp32", 9)) for shape in ((40, 2 * size + 3), (150, 2 * size + 3)))
+    a, b = matrices(40, 2 * size + 3, 150, 9)
     options = {"rows": size, "operand": operand, "subnormals": subnormals}
-    found = simulate(a, b.T, columns=size, engine="compiled", **options)
-    same_bits(found.result, model.matmul(a, b.T, **options))
+    found = simulate(a, b, columns=size, engine="compiled", **options)
+    same_bits(found.result, model.matmul(a, b, **options))
 
 
 @pytest.mark.slow

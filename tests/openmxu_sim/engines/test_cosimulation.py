@@ -129,15 +129,10 @@ def test_blocks_that_keep_their_weights(stages: int) -> None:
 # Verilator, row by row
 
 
-@pytest.fixture
-def _rows() -> None:
-    need("verilator")
-
-
 @pytest.mark.slow
-@pytest.mark.usefixtures("_rows")
 @pytest.mark.parametrize("seed", [None, 3, 5], ids=["free", "stalled", "activations first"])
 def test_rows_have_the_bits_and_cycles_of_the_unit(seed: int | None) -> None:
+    need("verilator")
     stalls = None if seed is None else Stalls(seed)
     if stalls and seed == 5:
         stalls.pattern[0, :9], stalls.pattern[1, :9] = True, False
@@ -145,8 +140,8 @@ def test_rows_have_the_bits_and_cycles_of_the_unit(seed: int | None) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("_rows")
 def test_time_is_that_of_the_simulation() -> None:
+    need("verilator")
     timed, again = (hierarchical.run_timed(stimulus(WORDS, *operands(WORDS, 11, 7, 5))) for _ in range(2))
     assert timed.clocks == timed.run.cycles
     assert timed.seconds > 0
@@ -154,8 +149,8 @@ def test_time_is_that_of_the_simulation() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("_rows")
 def test_rows_of_a_unit_that_hangs() -> None:
+    need("verilator")
     given, stalls = hanging(WORDS)
     with pytest.raises(RuntimeError) as expected:
         pysim.run(given, stalls=stalls)
@@ -163,7 +158,7 @@ def test_rows_of_a_unit_that_hangs() -> None:
         hierarchical.run(given, stalls=stalls)
 
 
-@pytest.mark.usefixtures("_rows")
 def test_rows_have_no_waveform(tmp_path: Path) -> None:
+    need("verilator")
     with pytest.raises(ValueError, match=r"^vcd must be None, .* not '.*wave\.vcd'$"):
         hierarchical.run(stimulus(WORDS, *operands(WORDS, 11, 7, 5)), vcd=tmp_path / "wave.vcd")

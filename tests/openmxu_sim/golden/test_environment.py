@@ -12,14 +12,14 @@ import numpy as np
 import pytest
 
 from openmxu_sim import golden, matmul
-from openmxu_sim.cosim.simulators import find_simulator
 from openmxu_sim.engines import ENGINES, model
 from openmxu_sim.golden import environment
 from openmxu_sim.golden.environment import ieee_arithmetic
 from openmxu_sim.netlist.native import compile_c
 from openmxu_sim.operands import vectors
 
-from ...conftest import slow
+from ...bits import matrices
+from ...conftest import need, slow
 
 pytestmark = pytest.mark.skipif(
     sys.platform != "linux" or platform.machine() != "x86_64" or platform.libc_ver()[0] != "glibc",
@@ -86,11 +86,10 @@ _CLOCKED = ("pysim", "icarus", "verilator")
 @pytest.mark.parametrize("mode", ["flush", slow("ieee")])
 def test_every_engine_under_every_setting(mode: str, engine: str) -> None:
     if engine in ("icarus", "verilator"):
-        if find_simulator(engine) is None:
-            pytest.skip(f"{engine} is not installed")
+        need(engine)
         if mode == "flush":
             pytest.skip("a process of its own has settings of its own: ieee shows as much")
-    a, b = (golden.from_bits(vectors.matrix(shape, "fp32", seed)) for shape, seed in (((5, 6), 11), ((6, 4), 12)))
+    a, b = matrices(5, 6, 4, 11)
     narrow = golden.to_array(vectors.matrix((5, 6), "bf16", 13), "bf16")
     doubles = np.array([[1 / 3, 2.0**-140, -1e300, 1 + 2.0**-24]] * 4).T
     options: dict[str, Any] = {"rows": 2, "columns": 2, "subnormals": mode, "engine": engine}
@@ -114,13 +113,13 @@ def test_every_engine_under_every_setting(mode: str, engine: str) -> None:
 def test_the_definition_itself(bits: int) -> None:
     a, b = vectors.pairs("fp32", 20_000, 3)
     narrow_a, narrow_b = a >> np.uint32(16), b >> np.uint32(16)
-    matrices = golden.from_bits(vectors.matrix((8, 8), "fp32", 47) & 0x80FFFFFF), golden.from_bits(a[:64].reshape(8, 8))
+    operands = golden.from_bits(vectors.matrix((8, 8), "fp32", 47) & 0x80FFFFFF), golden.from_bits(a[:64].reshape(8, 8))
 
     def results() -> list[bytes]:
         found: list[np.ndarray] = []
         for mode in ("flush", "ieee"):
             found += [golden.add(a, b, subnormals=mode), golden.multiply(narrow_a, narrow_b, subnormals=mode)]
-            found += [golden.convert(a, subnormals=mode), golden.matmul(*matrices, rows=3, subnormals=mode)]
+            found += [golden.convert(a, subnormals=mode), golden.matmul(*operands, rows=3, subnormals=mode)]
         return [each.tobytes() for each in found]
 
     expected = results()
@@ -131,7 +130,7 @@ def test_the_definition_itself(bits: int) -> None:
 @pytest.mark.parametrize("bits", [SETTINGS["-ffast-math"], SETTINGS["up"]])
 def test_threads_of_the_model(bits: int) -> None:
     """Each has settings of its own, which it takes from the one that starts it."""
-    a, b = (golden.from_bits(vectors.matrix(shape, "fp32", 5)) for shape in ((520, 9), (9, 300)))
+    a, b = matrices(520, 9, 300, 5)
     expected = model.matmul(a, b, rows=4, subnormals="ieee", threads=1).tobytes()
     with set_to(bits):
         assert model.matmul(a, b, rows=4, subnormals="ieee", threads=3).tobytes() == expected

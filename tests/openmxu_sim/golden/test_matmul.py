@@ -19,7 +19,7 @@ from openmxu_sim.golden.formats import FORMATS, Bits, decode
 from openmxu_sim.golden.passes import PASSES, split
 from openmxu_sim.operands.vectors import canonical, corners, matrix, operands
 
-from ...bits import same_bits
+from ...bits import matrices, same_bits
 from ...conftest import slow
 from .berkeley import flushed, softfloat
 
@@ -31,10 +31,6 @@ ORDERS = {"default": "xx", "high": "rh hr hh", "highest": "mm hl lh hm mh hh", "
 # M, K, N, rows; with a ragged last tile, none, one tile shorter than the array; and more than is computed together.
 SHAPES = [(1, 1, 1, 1), (4, 6, 3, 1), (5, 40, 4, 16), (5, 7, 4, 3), (3, 12, 5, 4), (6, 9, 2, 128)]
 SHAPES += [(258, 2, 1, 1), (1, 2, 258, 1)]
-
-
-def generated(m: int, k: int, n: int, seed: int) -> tuple[Floats, Floats]:
-    return from_bits(matrix((m, k), "fp32", seed)), from_bits(matrix((n, k), "fp32", seed + 1).T)
 
 
 Operation = Callable[[Any, Any], Any]
@@ -77,7 +73,7 @@ SUMS = [
 @pytest.mark.parametrize(("shape", "operand", "accumulate"), SUMS)
 def test_agrees_with_single_steps(shape: tuple[int, ...], operand: str, accumulate: str, mode: str) -> None:
     m, k, n, rows = shape
-    a, b = generated(m, k, n, 67)
+    a, b = matrices(m, k, n, 67)
     expected = by_steps(to_bits(a), to_bits(b), rows, mode, operand, accumulate)
     for result in {"fp32", "bf16", accumulate}:
         got = golden.matmul(a, b, rows=rows, subnormals=mode, operand=operand, accumulate=accumulate, result=result)
@@ -129,7 +125,7 @@ def test_arrays_of_other_types_count_as_their_widened_selves(name: str, mode: st
 @pytest.mark.parametrize(("m", "k", "n", "rows"), [*SHAPES, (32, 100, 32, 32)])
 @pytest.mark.parametrize("seed", [61, 63])
 def test_agrees_with_softfloat(*, m: int, k: int, n: int, rows: int, mode: str, seed: int) -> None:
-    a, b = generated(m, k, n, seed)
+    a, b = matrices(m, k, n, seed)
     expected = by_softfloat(to_bits(a), to_bits(b), rows, mode == "flush")
     same_bits(to_bits(golden.matmul(a, b, rows=rows, subnormals=mode)), expected, note=f"{rows=}, {mode}, {seed=}")
 
@@ -143,7 +139,7 @@ def test_empty_dimensions(shape: tuple[int, int, int], mode: str) -> None:
 
 
 def test_inputs_may_be_views_and_stay_as_they_are() -> None:
-    a, b = generated(6, 8, 5, 68)
+    a, b = matrices(6, 8, 5, 68)
     strided, transposed = np.repeat(a, 2, axis=1)[:, ::2], np.array(b, order="F")
     strided.flags.writeable = False
     same_bits(golden.matmul(strided, transposed, rows=4), golden.matmul(a, b, rows=4))

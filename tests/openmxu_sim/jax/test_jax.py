@@ -24,7 +24,6 @@ from openmxu_sim import golden  # noqa: E402
 from openmxu_sim.jax.foreign import find_handler  # noqa: E402
 from openmxu_sim.jax.interpreter import _KNOWN, _REFUSED, _named  # noqa: E402
 from openmxu_sim.jax.primitives import TYPES  # noqa: E402
-from openmxu_sim.operands import vectors  # noqa: E402
 
 from ...bits import same_bits  # noqa: E402
 from ...conftest import slow  # noqa: E402
@@ -422,14 +421,10 @@ def test_derivatives_of_groups(name: str) -> None:
         agree(on_unit(derive)(a, b), derive(a, b))
 
 
-def _random(*shape: int, seed: int) -> np.ndarray:
-    return golden.from_bits(vectors.matrix((int(np.prod(shape[:-1])), shape[-1]), "fp32", seed)).reshape(shape)
-
-
 @pytest.mark.parametrize("precision", ["default", "high"])
 def test_bits_of_groups(precision: str) -> None:
     options = {"rows": 3, "precision": precision}
-    a, b, scale = _random(12, 7, seed=1), _random(3, 7, 5, seed=2), _random(12, 5, seed=3)
+    a, b, scale = patterns(12, 7, seed=1), patterns(3, 7, 5, seed=2), patterns(12, 5, seed=3)
     multiply = mxu.on_unit(lambda a, b: jax.lax.ragged_dot(a, b, jnp.array([4, 0, 7])), **options)
     result, derive = jax.vjp(multiply, jnp.asarray(a), jnp.asarray(b))
     result, of_a, of_b = map(np.asarray, (result, *derive(jnp.asarray(scale))))

@@ -19,17 +19,12 @@ from openmxu_sim.networks.numerics import Numerics  # noqa: E402
 from openmxu_sim.operands import vectors  # noqa: E402
 from openmxu_sim.product import to_stacks  # noqa: E402
 
-from ...bits import same_bits  # noqa: E402
+from ...bits import matrices, same_bits  # noqa: E402
 from .arrays import needs_handler  # noqa: E402
 
 
-def _pair(m: int, k: int, n: int, *, kind: str = "all", seed: int = 1) -> tuple[np.ndarray, np.ndarray]:
-    a, b = (golden.from_bits(vectors.matrix((rows, k), "fp32", seed + at, kind=kind)) for at, rows in enumerate((m, n)))
-    return a, np.ascontiguousarray(b.T)
-
-
 def _stacks(count: int, m: int, k: int, n: int) -> list[np.ndarray]:
-    return list(map(np.stack, zip(*(_pair(m, k, n, seed=2 * at) for at in range(count)), strict=True)))
+    return list(map(np.stack, zip(*(matrices(m, k, n, seed=2 * at) for at in range(count)), strict=True)))
 
 
 def _golden(a: np.ndarray, b: np.ndarray, **options: Any) -> np.ndarray:
@@ -43,14 +38,14 @@ def _calls(function: Callable[..., Any], *inputs: Any) -> tuple[bool, bool]:
 
 def test_many_sizes() -> None:
     for m, k, n, rows in ((1, 1, 1, 1), (3, 7, 2, 128), (2, 300, 3, 128), (4, 40, 5, 3), (1, 130, 33, 64)):
-        a, b = _pair(m, k, n, seed=k)
+        a, b = matrices(m, k, n, seed=k)
         same_bits(mxu.matmul(a, b, rows=rows), golden.matmul(a, b, rows=rows))
 
 
 @pytest.mark.parametrize("precision", ["high", "highest", "exact9"])
 def test_parts_of_activations_and_weights(precision: str) -> None:
     """Passes are in another order where operands change sides: these are operands whose results show it."""
-    a, b = _pair(32, 64, 32, kind="normal")
+    a, b = matrices(32, 64, 32, kind="normal")
     multiply = partial(golden.matmul, rows=4, precision=precision)
     expected = multiply(a, b)
     assert (golden.to_bits(multiply(b.T, a.T).T) != golden.to_bits(expected)).any()
@@ -58,7 +53,7 @@ def test_parts_of_activations_and_weights(precision: str) -> None:
 
 
 def test_derivatives_and_what_is_not_compiled() -> None:
-    a, b = _pair(5, 6, 7)
+    a, b = matrices(5, 6, 7)
     scale = golden.from_bits(vectors.matrix((5, 7), "fp32", 3))
     gradient = jax.jit(jax.vjp(partial(mxu.matmul, rows=4), a, b)[1])
     for found, pair in zip(gradient(scale), ((scale, b.T), (a.T, scale)), strict=True):
@@ -105,7 +100,7 @@ def test_a_batch_along_any_dimension(place: int, shared: str | None) -> None:
 
 def test_control_flow() -> None:
     multiply = partial(mxu.matmul, rows=4)
-    w, x = _pair(6, 6, 6, kind="normal")[0] / 4, _pair(6, 6, 6, kind="normal", seed=5)[0]
+    w, x = matrices(6, 6, 6, kind="normal")[0] / 4, matrices(6, 6, 6, kind="normal", seed=5)[0]
 
     def flow(x: Any, w: Any) -> Any:
         x = jax.lax.scan(lambda c, _: (multiply(c, w), None), x, length=2)[0]
@@ -122,7 +117,7 @@ def test_one_program_outside_of_jit(monkeypatch: pytest.MonkeyPatch) -> None:
     traced = []
     monkeypatch.setattr(primitives, "to_stacks", lambda *given, **how: traced.append(given) or to_stacks(*given, **how))
     for seed in (1, 3):
-        a, b = _pair(6, 5, 8, seed=seed)
+        a, b = matrices(6, 5, 8, seed=seed)
         same_bits(mxu.matmul(a, b, rows=5), golden.matmul(a, b, rows=5))
     assert len(traced) == 1
 
@@ -151,7 +146,7 @@ def test_large_products_go_through_python() -> None:
 @needs_handler
 def test_other_platforms_go_through_python() -> None:
     """There is none here, so that JAX cannot make their call of the host: in its own words, on the way to one."""
-    program = jax.jit(mxu.matmul).trace(*_pair(5, 6, 7))
+    program = jax.jit(mxu.matmul).trace(*matrices(5, 6, 7))
     assert "@openmxu_products_" in program.lower(lowering_platforms=("cpu",)).as_text()
     for platform in ("cuda", "tpu"):
         with pytest.raises(ValueError, match=f"backend cpu is different from the lowering platform {platform}"):
@@ -164,8 +159,8 @@ ROLES = {"operand": "fp8_e4m3/row", "weight": "e5f9", "gradient": "fp8_e5m2"}
 @pytest.mark.parametrize("way", ["matmul", "jit", "on_unit", "stacks"])
 def test_roles(way: str) -> None:
     """Gradients have a format of their own, whichever operand they meet; scaled operands go through Python."""
-    x, w = _pair(6, 9, 7, kind="normal")
-    g = _pair(6, 7, 1, kind="normal", seed=5)[0]
+    x, w = matrices(6, 9, 7, kind="normal")
+    g = matrices(6, 7, 1, kind="normal", seed=5)[0]
 
     def multiply(a: Any, b: Any) -> Any:
         return mxu.matmul(a, b, **ROLES)
@@ -185,7 +180,7 @@ def test_roles(way: str) -> None:
 
 
 def test_layers_by_scopes() -> None:
-    x, w = _pair(6, 9, 9, kind="normal")
+    x, w = matrices(6, 9, 9, kind="normal")
 
     def network(a: Any, b: Any) -> Any:
         with jax.named_scope("body"):
@@ -208,7 +203,7 @@ def test_layers_by_scopes() -> None:
 
 def test_convolutions_have_roles() -> None:
     """Of 1x1: weights come first in the product, and keep their format."""
-    x, w = _pair(6, 9, 7, kind="normal")
+    x, w = matrices(6, 9, 7, kind="normal")
     image, kernel = x.T.reshape(1, 9, 2, 3).copy(), w.T.reshape(7, 9, 1, 1).copy()
 
     convolve = partial(jax.lax.conv, window_strides=(1, 1), padding="VALID")
@@ -219,17 +214,17 @@ def test_convolutions_have_roles() -> None:
 
 def test_the_products_own_numerics() -> None:
     """Random rounding is part of the program; and within a function on the unit a product has its own format."""
-    x, w = _pair(6, 9, 7, kind="normal")
+    x, w = matrices(6, 9, 7, kind="normal")
     options = {"operand": "bf16/stochastic", "accumulate": "bf16/stochastic", "seed": 3}
     same_bits(mxu.matmul(x, w, **options), golden.matmul(x, w, rows=128, **options))
-    a, b = _pair(5, 6, 7)
+    a, b = matrices(5, 6, 7)
     found = mxu.on_unit(partial(mxu.matmul, operand="fp8_e5m2", rows=4), operand="bf16")(a, b)
     same_bits(found, golden.matmul(a, b, operand="fp8_e5m2", rows=4))
 
 
 @pytest.mark.parametrize("within", ["jit", "scan", "cond", "checkpoint", "fori"])
 def test_scopes_around_what_has_operations_of_its_own(within: str) -> None:
-    x, w = _pair(6, 6, 6, kind="normal")
+    x, w = matrices(6, 6, 6, kind="normal")
     ways: dict[str, Callable[[Any, Any], Any]] = {
         "jit": jax.jit(lambda a, b: a @ b),
         "scan": lambda a, b: jax.lax.scan(lambda state, _: (state @ b, None), a, None, length=1)[0],

@@ -2,7 +2,6 @@
 
 import math
 import os
-import subprocess
 import sys
 
 import numpy as np
@@ -10,12 +9,12 @@ import numpy as np
 from openmxu_sim import golden
 from openmxu_sim.operands import vectors
 
+from ...conftest import ran
+
 
 def run_python(*arguments: object, timeout: int = 300, **environment: str) -> str:
     """What Python prints with these arguments; if it fails, the end of its errors is the reason."""
-    command = [sys.executable, *map(str, arguments)]
-    environ = {**os.environ, **environment}
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=timeout, env=environ)
+    done = ran([sys.executable, *arguments], timeout=timeout, env=os.environ | environment)
     assert done.returncode == 0, done.stderr[-2000:]
     return done.stdout
 

@@ -17,6 +17,7 @@ import openmxu_sim.torch as mxu  # noqa: E402  # needs PyTorch
 from openmxu_sim import golden  # noqa: E402
 from openmxu_sim.networks import numerics  # noqa: E402
 
+from ..engines.runs import placed_by_golden  # noqa: E402
 from ..networks.programs import patterns  # noqa: E402
 from .tensors import Function, equal, same  # noqa: E402
 
@@ -225,16 +226,6 @@ def _by_golden(a: np.ndarray, b: np.ndarray, *, threads: int, **options: Any) ->
     return np.array([golden.matmul(*pair, **options) for pair in zip(*map(golden.from_bits, (a, b)), strict=True)])
 
 
-def _placed_by_golden(a: Any, b: Any, out: Any, groups: int, *, add: bool = False, **options: Any) -> None:
-    """Products of operands that lie anywhere, and each result's place, one row after the other."""
-    how = {name: value for name, value in options.items() if name not in ("units", "threads")}
-    for group in range(groups):
-        left, right = (side.array.reshape(-1)[group * side.step + np.add.outer(side.at, side.k_at)] for side in (a, b))
-        for at, row in zip(out.at, golden.matmul(left, right.T, **how), strict=True):
-            places = group * out.step + at + out.k_at
-            out.array.reshape(-1)[places] = out.array.reshape(-1)[places] + row if add else row
-
-
 def _models() -> dict[str, tuple[Any, Shapes]]:
     nn = torch.nn
     torch.manual_seed(2)
@@ -257,7 +248,7 @@ def test_bits_of_models(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     torch.manual_seed(3)
     inputs = [torch.randn(shape, requires_grad=True) for shape in shapes]
     variables = [*inputs, *(model.parameters() if isinstance(model, torch.nn.Module) else ())]
-    results, products, placed = [], Mock(side_effect=_by_golden), Mock(side_effect=_placed_by_golden)
+    results, products, placed = [], Mock(side_effect=_by_golden), Mock(side_effect=placed_by_golden)
     for _ in range(2):
         with mxu.unit(rows=8):
             found = model(*inputs)

@@ -24,6 +24,7 @@ from openmxu_sim.verify.exhaustion import Tally, additions, dot_products, parts,
 from openmxu_sim.verify.third_parties import OPERATIONS, ORACLES, SUBJECTS, OracleNotFoundError, products_by_jax, sample
 
 from ...conftest import slow
+from ..golden.berkeley import flushed
 
 BOTH = pytest.mark.parametrize("oracle", ORACLES)
 
@@ -53,13 +54,7 @@ def test_truncation_is_seen(function: str, name: str, oracle: str, monkeypatch: 
 @pytest.mark.parametrize("name", ["fp32 x fp32", "fp16 x fp16", "fp32 -> fp16"])
 def test_underflow_decided_after_rounding_is_seen(name: str, oracle: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The model rounds with gradual underflow and flushes what is then subnormal."""
-    masks = {"fp16": (0x7C00, 0x8000), "fp32": (0x7F800000, 0x80000000)}
     operation = OPERATIONS[name]
-
-    def flushed(bits: Any, fmt: str) -> Any:
-        exponent, sign = masks[fmt]
-        return np.where((bits & np.uint32(exponent)) == 0, bits & np.uint32(sign), bits)
-
     right = getattr(golden, operation.kind)
 
     def wrong(*arguments: Any, subnormals: str) -> Any:
