@@ -3,7 +3,6 @@
 """The arithmetic on the gates that synthesis makes of it, in all forms, against the golden model."""
 
 from dataclasses import replace
-from functools import cache
 from itertools import product
 from typing import Any
 
@@ -156,16 +155,6 @@ def test_operands_that_are_recoded() -> None:
         assert [(unit.word_width, unit.weight_width) for unit in units] == widths, weight
 
 
-@cache
-def _sums(operand: str, result: str, terms: int, form: str = AREA) -> Gates:
-    return on_gates(DotProductAdd(FloatFormat.parse(operand), FloatFormat.parse(result), terms=terms), form)
-
-
-def _check_sums(operand: str, result: str, terms: int, c: Bits, a: Bits, b: Bits, form: str = AREA) -> None:
-    got, expected = _sums(operand, result, terms, form)(*a.T, *b.T, c), golden.dot_product_add(c, a, b, operand, result)
-    same_bits(got, expected, c, *a.T, *b.T, fmt=result, operand="", note=f"{operand}, {result}, {terms} terms")
-
-
 @pytest.mark.parametrize(
     ("operand", "result", "terms", "form"),
     [
@@ -188,18 +177,22 @@ def _check_sums(operand: str, result: str, terms: int, c: Bits, a: Bits, b: Bits
     ],
 )
 def test_any_operands(operand: str, result: str, terms: int, form: str) -> None:
-    _check_sums(operand, result, terms, *drawn(operand, result, terms, 40_000, seed=terms), form)
+    c, a, b = drawn(operand, result, terms, 40_000, seed=terms)
+    dut = DotProductAdd(FloatFormat.parse(operand), FloatFormat.parse(result), terms=terms)
+    check_gates(dut, golden.dot_product_add(c, a, b, operand, result), *a.T, *b.T, c, form=form, fmt=result)
 
 
 @pytest.mark.parametrize("result", ["e4f3", slow("e3f5")])
 def test_all_operands_of_a_small_format(result: str) -> None:
     """All 2^16 operands of two terms, with as many sums as a second takes: 64 of them, those at the edges included."""
     words = np.arange(16, dtype=np.uint32)
-    a = np.stack(np.meshgrid(words, words, words, words), axis=-1).reshape(-1, 4)
+    terms = np.stack(np.meshgrid(words, words, words, words), axis=-1).reshape(-1, 4)
     every = vectors.canonical(np.arange(1 << FloatFormat.parse(result).width), result)
     sums = np.unique(np.concatenate([vectors.canonical(vectors.corners(result), result), every]))
+    add = on_gates(DotProductAdd(FloatFormat.parse("e2f1"), FloatFormat.parse(result), terms=2))
     for c in np.random.default_rng(1).permutation(sums)[:64]:
-        _check_sums("e2f1", result, 2, np.full(len(a), c), a[:, :2], a[:, 2:])
+        expected = golden.dot_product_add(np.full(len(terms), c), terms[:, :2], terms[:, 2:], "e2f1", result)
+        same_bits(add(*terms.T, int(c)), expected, *terms.T, fmt=result, operand="", note=f"{c:x}")
 
 
 def test_small_integers() -> None:
@@ -207,10 +200,9 @@ def test_small_integers() -> None:
     rng = np.random.default_rng(2)
     whole = rng.integers(-64, 65, size=(9, 20_000)).astype(np.float32)
     whole[:, 0] = [0, -1, 24, 32, 0, 1, 1, 1, 0]
-    bits = golden.to_bits(whole) >> 16
-    got = _sums("bf16", "fp32", 4)(*bits[1:], bits[0] << 16)
-    same_bits(got, golden.to_bits(whole[0] + (whole[1:5] * whole[5:]).sum(axis=0)), *bits, operand="bf16")
-    assert golden.from_bits(got[:1]) == 55
+    bits, totals = golden.to_bits(whole) >> 16, whole[0] + (whole[1:5] * whole[5:]).sum(axis=0)
+    assert totals[0] == 55
+    check_gates(DotProductAdd(BF16, terms=4), golden.to_bits(totals), *bits[1:], bits[0] << 16)
 
 
 @pytest.mark.slow

@@ -8,20 +8,13 @@ import numpy as np
 import pytest
 
 from openmxu.spec.formats import BF16, FORMATS, FP8_E4M3, FP32, FloatFormat, check_subnormals
-
-_DTYPES = {
-    "bf16": ml_dtypes.bfloat16,
-    "fp16": np.float16,
-    "fp8_e5m2": ml_dtypes.float8_e5m2,
-    "fp8_e4m3": ml_dtypes.float8_e4m3fn,
-    "fp32": np.float32,
-}
+from openmxu_sim.golden import DTYPES
 
 
-@pytest.mark.parametrize("name", _DTYPES)
+@pytest.mark.parametrize("name", DTYPES)
 def test_formats_are_the_dtypes(name: str) -> None:
     """Widths, the largest number, and what overflow and a NaN are."""
-    fmt, dtype = FORMATS[name], _DTYPES[name]
+    fmt, dtype = FORMATS[name], DTYPES[name]
     info = ml_dtypes.finfo(dtype)
     assert (fmt.width, fmt.fraction_width, fmt.bias) == (info.bits, info.nmant, 1 - info.minexp)
     patterns = np.array([fmt.largest, fmt.overflow, fmt.quiet_nan], dtype=f"u{fmt.width // 8}")

@@ -9,20 +9,16 @@ import numpy as np
 from cocotb.clock import Clock
 from cocotb.triggers import ClockCycles, FallingEdge, RisingEdge, with_timeout
 from cocotbext.axi import AxiBus, AxiLiteBus, AxiLiteMaster, AxiRam
+from cocotbext.axi.memory import Memory
 
 from openmxu.accelerator.bus.control import Register
+from openmxu_sim.cosim.stream import random_pauses
 
 CASES = np.load(os.environ["OPENMXU_CASES"])
 """Programs (n, words), and the words of the memory before and after each, (n, words)."""
 
 WINDOW, ROOM = 0x4000_0000, 1 << 13  # cocotbext's memory is as large as the window and repeats beyond it
 IS_AXI = bool(int(os.environ["OPENMXU_AXI"]))
-
-
-def _stalls(seed: int, share: float) -> Any:
-    generator = random.Random(seed)
-    while True:
-        yield generator.random() < share
 
 
 class _Axi:
@@ -35,7 +31,7 @@ class _Axi:
         write, read = self.memory.write_if, self.memory.read_if
         channels = write.aw_channel, write.w_channel, write.b_channel, read.ar_channel, read.r_channel
         for seed, channel in enumerate(channels):
-            channel.set_pause_generator(_stalls(seed, 0.3))
+            channel.set_pause_generator(random_pauses(seed))
 
     def reset(self, now: bool) -> None:
         self._reset.value = not now
@@ -53,19 +49,13 @@ class _Axi:
         answer = await (self._host.write(register, b"\0\0\0\1") if write else self._host.read(register, 4))
         return int(answer.resp) == 2
 
-    def fill(self, words: np.ndarray) -> None:
-        self.memory.write(0, words.astype("<u2").tobytes())
-
-    def content(self, count: int) -> np.ndarray:
-        return np.frombuffer(self.memory.read(0, 2 * count), "<u2")
-
 
 class _Wishbone:
     """A host and a memory that follow Wishbone's registered feedback cycles."""
 
     def __init__(self, dut: Any) -> None:
         self._dut, self.clock = dut, dut.clk
-        self._bytes = bytearray(ROOM)
+        self.memory = Memory(ROOM)
         self._random = random.Random(1)
         cocotb.start_soon(self._serve())
         for name in ("cyc", "stb", "we", "sel", "adr", "dat_w", "cti", "bte"):
@@ -112,21 +102,23 @@ class _Wishbone:
             assert expected in (None, word)
             expected = word + 1 if ends == 2 else None
             at = word * count - WINDOW
-            assert 0 <= at < len(self._bytes)
+            assert 0 <= at < ROOM
             if dut.m_wb_we.value:
                 data, select = int(dut.m_wb_dat_w.value).to_bytes(count, "little"), int(dut.m_wb_sel.value)
                 for index in range(count):
                     if select >> index & 1:
-                        self._bytes[at + index] = data[index]
+                        self.memory.write_byte(at + index, data[index])
             else:
-                dut.m_wb_dat_r.value = int.from_bytes(self._bytes[at : at + count], "little")
+                dut.m_wb_dat_r.value = int.from_bytes(self.memory.read(at, count), "little")
             dut.m_wb_ack.value = 1
 
-    def fill(self, words: np.ndarray) -> None:
-        self._bytes[: 2 * words.size] = words.astype("<u2").tobytes()
 
-    def content(self, count: int) -> np.ndarray:
-        return np.frombuffer(bytes(self._bytes[: 2 * count]), "<u2")
+def _fill(host: Any, words: np.ndarray) -> None:
+    host.memory.write(0, words.astype("<u2").tobytes())
+
+
+def _holds(host: Any, words: np.ndarray) -> bool:
+    return bool((np.frombuffer(host.memory.read(0, 2 * words.size), "<u2") == words).all())
 
 
 async def _started(dut: Any, *, enable: int = 0, length: int = 0, program: int | None = None) -> Any:
@@ -159,13 +151,13 @@ async def _run(dut: Any, host: Any) -> None:
 async def programs_leave_what_the_definition_says(dut: Any) -> None:
     host = await _started(dut, enable=3, length=ROOM)
     for number, (before, after) in enumerate(zip(CASES["before"], CASES["after"], strict=True)):
-        host.fill(before)
+        _fill(host, before)
         await host.write(Register.ADDRESS, 0)
         await _write(host, number)
         await _run(dut, host)
         assert await host.read(Register.STATUS) & 0xF == 0b1010, number
         assert await host.read(Register.TAG) == number
-        assert (host.content(before.size) == after).all(), number
+        assert _holds(host, after), number
         await host.write(Register.INTERRUPT, 3)
         await ClockCycles(host.clock, 2)
         assert not dut.irq.value
@@ -181,13 +173,13 @@ async def a_window_is_kept(dut: Any) -> None:
     await host.write(Register.CONTROL, 4)
     await ClockCycles(host.clock, 5)
     assert await host.read(Register.STATUS) & 0x1F == 0b1000
-    host.fill(CASES["before"][0])
+    _fill(host, CASES["before"][0])
     await host.write(Register.LENGTH, ROOM)
     await host.write(Register.INTERRUPT, 3)
     await host.write(Register.CONTROL, 1)
     while not await host.read(Register.STATUS) & 2:
         pass
-    assert (host.content(CASES["before"][0].size) == CASES["after"][0]).all()
+    assert _holds(host, CASES["after"][0])
 
 
 @cocotb.test()
@@ -219,7 +211,7 @@ async def a_program_is_stopped_or_reset(dut: Any) -> None:
     """In its midst, while bursts are under way: what is read back is a code, and the next program is right."""
     host = await _started(dut, enable=3, length=ROOM, program=1)
     for cycles in range(20, 400, 40):
-        host.fill(CASES["before"][1])
+        _fill(host, CASES["before"][1])
         await host.write(Register.CONTROL, 1)
         await ClockCycles(host.clock, cycles)
         assert await host.read(Register.STATUS) & 7 == 1
@@ -232,8 +224,8 @@ async def a_program_is_stopped_or_reset(dut: Any) -> None:
             pass
         assert await host.read(Register.STATUS) & 0x1F == 8
         await host.write(Register.INTERRUPT, 3)
-        host.fill(CASES["before"][1])
+        _fill(host, CASES["before"][1])
         await _run(dut, host)
         assert await host.read(Register.INTERRUPT) == 1
-        assert (host.content(CASES["before"][1].size) == CASES["after"][1]).all(), cycles
+        assert _holds(host, CASES["after"][1]), cycles
         await host.write(Register.INTERRUPT, 3)

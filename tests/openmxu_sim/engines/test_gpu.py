@@ -18,6 +18,7 @@ from openmxu.runtime.native import resource  # noqa: E402
 from openmxu_sim import golden  # noqa: E402
 from openmxu_sim.engines import gpu  # noqa: E402
 
+from ...bits import same_bits  # noqa: E402
 from ...conftest import slow  # noqa: E402
 
 _LAUNCH = """
@@ -67,15 +68,6 @@ def _library(folder: Path) -> ctypes.CDLL:
     return ctypes.CDLL(str(library))
 
 
-_TYPES: dict[type, Any] = {
-    np.int64: ctypes.c_int64,
-    np.uint32: ctypes.c_uint32,
-    np.float32: ctypes.c_float,
-    np.int32: ctypes.c_int32,
-    np.uint64: ctypes.c_void_p,
-}
-
-
 class _OnCpu(gpu._Launcher):
     folder: Path
     launched: list[str]
@@ -85,7 +77,7 @@ class _OnCpu(gpu._Launcher):
 
     def __call__(self, name: str, grid: tuple[int, int, int], *arguments: Any) -> None:
         passed = [gpu._passed(each) for each in arguments]
-        types = [_TYPES[type(each)] for each in passed]
+        types = [np.ctypeslib.as_ctypes_type(each.dtype) for each in passed]
         function = getattr(_library(self.folder), f"on_cpu_{name}")
         function(*grid, *(kind(each.item()) for kind, each in zip(types, passed, strict=True)))
 
@@ -143,10 +135,8 @@ def _check(case: tuple[Any, ...], kind: str, device: str) -> None:
     a, b = _operands(*sizes, kind)
     options = _options(rows, operand, precision, subnormals)
     result = gpu.products(torch.from_numpy(a).to(device), torch.from_numpy(b).to(device), **options).cpu().numpy()
-    for number in range(2):
-        with np.errstate(all="ignore"):
-            wanted = golden.matmul(a[number], b[number], **options)
-        np.testing.assert_array_equal(result[number].view(np.uint32), wanted.view(np.uint32))
+    for found, *pair in zip(result, a, b, strict=True):
+        same_bits(found, golden.matmul(*pair, **options), note=f"{case}, {kind}")
 
 
 _KINDS = pytest.mark.parametrize("kind", ["patterns", "tiny", "subnormal", "infinite", "ordinary"])
