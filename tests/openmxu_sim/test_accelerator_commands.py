@@ -148,10 +148,8 @@ def test_accelerators_share_a_memory(monkeypatch: pytest.MonkeyPatch, shown: Sai
 def test_what_fails(monkeypatch: pytest.MonkeyPatch, command: Command) -> None:
     """With exit code 1: a wrong word; a program that stops, alone or on one of two accelerators."""
     read, write = SimulatedAccelerator.scratchpad, SimulatedAccelerator.write
-    refused, stops = (
-        assemble("load rows=0 valid=1 address=0\nend"),
-        assemble("pool reads=0 writes=1\nstore rows=0 valid=3 address=0\nend"),
-    )
+    refused = assemble("load rows=0 valid=1 address=0\nend")
+    stops = assemble("pool reads=0 writes=1\nstore rows=0 valid=3 address=0\nend")
 
     def wrong(machine: SimulatedAccelerator) -> np.ndarray:
         words = read(machine)

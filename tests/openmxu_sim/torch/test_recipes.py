@@ -125,30 +125,6 @@ def test_a_pattern_without_a_module() -> None:
         Net()(_random(2, 8))
 
 
-@pytest.mark.parametrize(
-    ("options", "text"),
-    [
-        *(
-            ({"layers": layers}, "layers must be formats, or mappings of operand, .*, by patterns of names, not ")
-            for layers in ({"": "bf16"}, {"head": {"columns": 3}}, {3: "bf16"})
-        ),
-        ({"layers": ["head"]}, r"layers must be a mapping of formats by patterns of names, not \['head'\]$"),
-        ({"layers": {"head": "bf17"}}, "layers, 'head': operand must be one of .*, not 'bf17'$"),
-        ({"layers": {"head": {"rows": 0}}}, "layers, 'head': rows must be an integer >= 1, not 0$"),
-        ({"gradient": "bf17"}, "gradient must be one of .*, not 'bf17'$"),
-        ({"weight": ""}, "weight must be one of .*, not ''$"),
-        ({"between": ""}, "between must be one of .*, not ''$"),
-        ({"seed": -1}, "seed must be an integer from 0 to 4294967295, not -1$"),
-        ({"seed": 1.5}, "seed must be an integer from 0 to 4294967295, not 1.5$"),
-        ({"history": 0}, "history must be an integer >= 1, not 0$"),
-        ({"allow": 3}, "allow must be names of operators .*, not 3$"),
-    ],
-)
-def test_mistakes(options: dict[str, Any], text: str) -> None:
-    with pytest.raises((TypeError, ValueError), match=f"^{text}"):
-        mxu.unit(**options)
-
-
 def test_names_of_modules_after_an_error() -> None:
     class Broken(torch.nn.Module):
         def forward(self, x: Any) -> Any:

@@ -553,6 +553,9 @@ def test_the_example_of_the_tutorial(capsys: pytest.CaptureFixture[str]) -> None
     assert page in capsys.readouterr().out
 
 
+_LAYERS, _BY_NAMES = "layers must be formats, or mappings of operand, .*,", "by patterns of names, not"
+
+
 @pytest.mark.parametrize(
     ("call", "text"),
     [
@@ -565,8 +568,21 @@ def test_the_example_of_the_tutorial(capsys: pytest.CaptureFixture[str]) -> None
         (partial(mxu.unit, columns=-1), "columns must be .* not -1"),
         (partial(mxu.unit, stages=99), "stages must be .* not 99"),
         (partial(mxu.unit, threads=0), "threads must be .* not 0"),
-        (partial(mxu.unit, allow="aten::mm"), "names of operators such as 'aten::linalg_inv_ex', not 'aten::mm'"),
+        (partial(mxu.unit, allow="aten::mm"), ".*names of operators such as 'aten::linalg_inv_ex', not 'aten::mm'"),
         (partial(mxu.unit, allow=["mm"]), r"allow must be names of operators .* not \['mm'\]"),
+        (partial(mxu.unit, allow=3), "allow must be names of operators .*, not 3$"),
+        (partial(mxu.unit, gradient="bf17"), "gradient must be one of .*, not 'bf17'$"),
+        (partial(mxu.unit, weight=""), "weight must be one of .*, not ''$"),
+        (partial(mxu.unit, between=""), "between must be one of .*, not ''$"),
+        (partial(mxu.unit, seed=-1), "seed must be an integer from 0 to 4294967295, not -1$"),
+        (partial(mxu.unit, seed=1.5), "seed must be an integer from 0 to 4294967295, not 1.5$"),
+        (partial(mxu.unit, history=0), "history must be an integer >= 1, not 0$"),
+        (partial(mxu.unit, layers=["head"]), rf"layers must be a mapping of formats {_BY_NAMES} \['head'\]$"),
+        (partial(mxu.unit, layers={"": "bf16"}), f"{_LAYERS} {_BY_NAMES} "),
+        (partial(mxu.unit, layers={"head": {"columns": 3}}), f"{_LAYERS} {_BY_NAMES} "),
+        (partial(mxu.unit, layers={3: "bf16"}), f"{_LAYERS} {_BY_NAMES} "),
+        (partial(mxu.unit, layers={"head": "bf17"}), "layers, 'head': operand must be one of .*, not 'bf17'$"),
+        (partial(mxu.unit, layers={"head": {"rows": 0}}), "layers, 'head': rows must be an integer >= 1, not 0$"),
         (partial(mxu.matmul, *[torch.ones(2, 3)] * 2), r"a and b must have the shapes .* not \(2, 3\) and \(2, 3\)"),
         (partial(mxu.matmul, torch.tensor(1.0), torch.ones(1)), r"a and b must have the shapes .* not \(\) and \(1,\)"),
         (partial(mxu.matmul, ONES, ONES.double()), "a and b must be of one type .* torch.float64"),
@@ -576,7 +592,7 @@ def test_the_example_of_the_tutorial(capsys: pytest.CaptureFixture[str]) -> None
     ],
 )
 def test_bad_parameters(call: Function, text: str) -> None:
-    with pytest.raises((ValueError, TypeError), match=text):
+    with pytest.raises((ValueError, TypeError), match=f"^{text}"):
         call()
 
 

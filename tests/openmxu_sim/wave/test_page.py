@@ -45,18 +45,13 @@ def words(seen: Record, name: str, count: int) -> np.ndarray:
     ("rows", "columns", "stages", "terms"),
     [
         (4, 2, 1, 2),
-        *(
-            slow(*unit)
-            for unit in [
-                (8, 3, 1, 4),
-                (2, 3, 1, 1),
-                (8, 8, 6, 1),
-                (3, 1, 6, 1),
-                (6, 2, 7, 2),
-                (4, 8, 3, 4),
-                (8, 5, 4, 8),
-            ]
-        ),
+        slow(8, 3, 1, 4),
+        slow(2, 3, 1, 1),
+        slow(8, 8, 6, 1),
+        slow(3, 1, 6, 1),
+        slow(6, 2, 7, 2),
+        slow(4, 8, 3, 4),
+        slow(8, 5, 4, 8),
     ],
 )
 def test_every_cycle_is_that_of_the_engine(rows: int, columns: int, stages: int, terms: int) -> None:
