@@ -39,12 +39,13 @@ def _with_gradients(function: Function, inputs: list[Any]) -> list[Any]:
 
 
 def _check(function: Function, inputs: list[Any], count: int) -> None:
-    """The unit gives what PyTorch does, and computes `count` products or stacks of them."""
+    """The unit gives what PyTorch does, and computes `count` products or stacks of them; also if it measures errors."""
     expected = _with_gradients(function, inputs)
-    with mxu.unit() as unit:
-        found = _with_gradients(function, inputs)
-    equal(found, expected)
-    assert sum(unit.work.values()) == count
+    for errors in (False, True):
+        with mxu.unit(errors=errors) as unit:
+            found = _with_gradients(function, inputs)
+        equal(found, expected)
+        assert sum(unit.work.values()) == count
 
 
 STEPS = {"stride": (1, 2), "padding": (2, 0), "dilation": (3, 1)}
