@@ -259,13 +259,10 @@ def test_missing_packages(package: str, monkeypatch: pytest.MonkeyPatch) -> None
         load_simulator("verilator")
 
 
-def test_missing_python_library(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_python_library_and_unknown_simulator(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(simulators, "_has_python_library", lambda: False)
     with pytest.raises(SimulatorNotFoundError, match="loads Python as a shared library"):
         load_simulator("verilator")
-
-
-def test_unknown_simulator() -> None:
     with pytest.raises(ValueError, match="simulator must be one of verilator, icarus, not 'spice'"):
         find_simulator("spice")
 

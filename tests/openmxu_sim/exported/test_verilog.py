@@ -4,13 +4,14 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from subprocess import CompletedProcess
 
 import pytest
 
-from openmxu_sim.exported import verilog
+from openmxu_sim.exported import cocotb, verilog
 from openmxu_sim.exported.beats import make_beats
 
 from ...conftest import ran, slow
@@ -26,6 +27,15 @@ _CASES = {
     "formats": "--rows 2 --columns 3 --depth 8 --operand fp8_e5m2 --weight fp8_e4m3",
     "bytes": "--rows 3 --columns 2 --operand fp8_e4m3 --source fp8_e4m3 --bus axi",
 }
+
+
+@pytest.fixture(scope="module")
+def fewer_beats() -> Iterator[None]:
+    """Exported benches have all marks and kinds of words, but a tenth of their beats: Icarus takes 15 s for all."""
+    with pytest.MonkeyPatch.context() as patch:
+        for bench in (cocotb, verilog):
+            patch.setattr(bench, "make_beats", partial(make_beats, share=0))
+        yield
 
 
 @pytest.fixture(scope="module")

@@ -29,11 +29,20 @@ from ...bits import same_bits  # noqa: E402
 from ...conftest import slow  # noqa: E402
 from ..networks.programs import patterns, run_python  # noqa: E402
 from . import devices  # noqa: E402
-from .arrays import agree, integers  # noqa: E402
 
 Function = Callable[..., Any]
 Shape = tuple[int, ...]
 EYE = jnp.eye(2)
+
+
+def integers(*shape: int, seed: int = 0, most: int = 6) -> Any:
+    """Products and sums of these are exact in bf16, in any order."""
+    return jax.random.randint(jax.random.key(seed + sum(shape)), shape, -most, most + 1).astype(jnp.float32)
+
+
+def agree(found: Any, expected: Any) -> None:
+    """Fail unless arrays, or trees of them, have the same types, shapes and numbers."""
+    jax.tree.map(partial(np.testing.assert_array_equal, strict=True), found, expected)
 
 
 def _weighted(function: Function) -> Function:

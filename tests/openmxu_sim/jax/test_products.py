@@ -20,7 +20,7 @@ from openmxu_sim.operands import vectors  # noqa: E402
 from openmxu_sim.product import to_stacks  # noqa: E402
 
 from ...bits import matrices, same_bits  # noqa: E402
-from .arrays import needs_handler  # noqa: E402
+from .test_foreign import needs_handler  # noqa: E402
 
 
 def _stacks(count: int, m: int, k: int, n: int) -> list[np.ndarray]:
