@@ -28,7 +28,7 @@ _SAME = re.compile(r"\n0 of [\d,]+ words of the scratchpad differ from the defin
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path: Path) -> Path:
     """With a model of a convolution, a dense layer and a softmax, in small integers, and two inputs."""
     rng = np.random.default_rng(1)
     w, d = (rng.integers(-1, 2, shape).astype(np.float32) for shape in ((3, 1, 3, 3), (3 * 4, 5)))
@@ -36,7 +36,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         { [first] c = Conv (x, w) r = Relu (c) f = Flatten (r) [dense] m = MatMul (f, d) [shares] y = Softmax (m) }"""
     onnx.save(model(text, opset=17, ir=8, w=w, d=d), tmp_path / "model.onnx")
     np.savez(tmp_path / "x.npz", x=rng.integers(-2, 3, (2, 1, 4, 4)))
-    monkeypatch.chdir(tmp_path)
     return tmp_path
 
 

@@ -25,12 +25,6 @@ def scoreboard() -> Scoreboard:
     return board
 
 
-def test_equal_beats_pass() -> None:
-    board = scoreboard()
-    board.receive(1 << 64 | 0x3F800000 << 32, 5)
-    assert (board.pending, board.received) == (0, 1)
-
-
 @pytest.mark.parametrize(
     ("beat", "message"),
     [
@@ -45,11 +39,14 @@ def test_differences(beat: int, message: str) -> None:
         scoreboard().receive(beat, 5)
 
 
-def test_nothing_expected() -> None:
-    board = scoreboard()
-    board.forget()
-    with pytest.raises(AssertionError, match="0x7b came and nothing was expected, cycle 5, seed 7"):
-        board.receive(123, 5)
+def test_equal_beats_pass_and_others_are_not_expected() -> None:
+    board, forgetful = scoreboard(), scoreboard()
+    board.receive(1 << 64 | 0x3F800000 << 32, 5)
+    assert (board.pending, board.received) == (0, 1)
+    forgetful.forget()
+    for each in (board, forgetful):
+        with pytest.raises(AssertionError, match="0x7b came and nothing was expected, cycle 5, seed 7"):
+            each.receive(123, 5)
 
 
 def test_check() -> None:

@@ -1,4 +1,4 @@
-"""The command ``openmxu wave`` in an empty folder; and pages in a browser."""
+"""Pages in a browser."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -8,15 +8,7 @@ import pytest
 
 from openmxu_sim.wave import has_zig
 
-from ...conftest import Command
-
 needs_zig = pytest.mark.skipif(not has_zig(), reason="the package ziglang is not installed: make docs installs it")
-
-
-@pytest.fixture
-def wave(command: Command) -> Command:
-    """Runs the command; exit code, standard output and standard error."""
-    return lambda options="": command(f"wave {options}")
 
 
 @pytest.fixture

@@ -195,13 +195,13 @@ def test_live_page() -> None:
     assert offered == [(terms, stages) for terms in (1, 2, 4) for stages in range(1, 8)]
 
 
-def test_command_without_a_compiler_for_the_web(wave: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_command_without_a_compiler_for_the_web(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(wasm, "find_spec", lambda name: None)
     said = (
         f"wrote run.html: a recorded run, 2x4x5 on 4x2, {cycles(page_config(4, 2, 1, 2), 2, 4, 5)} cycles\n"
         "for a unit that runs in the page, install the package ziglang: pip install 'openmxu[zig]'\n"
     )
-    assert wave("--rows 4 --columns 2 --terms 2 --m 2 --k 4 --n 5 -o run.html") == (0, "", said)
+    assert command("wave --rows 4 --columns 2 --terms 2 --m 2 --k 4 --n 5 -o run.html") == (0, "", said)
     page = Path("run.html").read_text()
     assert "modules" not in data_of(page)
     assert 'content="openmxu wave --rows 4 --columns 2 --stages 1 --terms 2 --m 2 --k 4 --n 5"' in page
@@ -209,7 +209,7 @@ def test_command_without_a_compiler_for_the_web(wave: Command, monkeypatch: pyte
 
 @pytest.mark.parametrize("output", ["run.html", "run.svg"])
 def test_command_without_any_compiler(
-    output: str, wave: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    output: str, command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("XDG_CACHE_HOME", "PATH"):
         monkeypatch.setenv(name, str(tmp_path / "empty"))
@@ -220,12 +220,12 @@ def test_command_without_any_compiler(
         load.cache_clear()
     wanted = "install one (Debian and Ubuntu: apt install gcc; anywhere: pip install 'openmxu[zig]')"
     complaint = f"openmxu wave: a C compiler is needed; {wanted}\n"
-    assert wave(f"--rows 1 --columns 1 --m 1 --k 1 --n 1 -o {output}") == (2, "", complaint)
+    assert command(f"wave --rows 1 --columns 1 --m 1 --k 1 --n 1 -o {output}") == (2, "", complaint)
     assert not Path(output).exists()
 
 
-def test_command_for_a_product_too_large_to_be_live(wave: Command) -> None:
-    code, out, err = wave("--rows 4 --columns 3 --terms 4 --m 20 -o run.HTML")
+def test_command_for_a_product_too_large_to_be_live(command: Command) -> None:
+    code, out, err = command("wave --rows 4 --columns 3 --terms 4 --m 20 -o run.HTML")
     assert (code, out) == (0, "")
     assert err.startswith("wrote run.HTML: 20x8x6 on 4x3, 4 tiles, ")
     assert data_of(Path("run.HTML").read_text())["heat"]["m"] == 20
