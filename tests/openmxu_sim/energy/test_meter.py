@@ -46,18 +46,7 @@ pytestmark = needs_compiler
 
 LIBRARY = parse_library(library(), "round.lib")
 [TARGET] = choose_targets([], [LIBRARY], ["area"])
-
-
-@pytest.fixture
-def area(tmp_path: Path, command: Command) -> Command:
-    """Runs ``openmxu area`` for an adder on a library, into a report; exit code, standard output and standard error."""
-
-    def run(*options: str, cells: bytes = LIBRARY.text) -> tuple[int, str, str]:
-        (tmp_path / "round.lib").write_bytes(cells)
-        chosen = "--target generic --part adder --format fp8_e4m3 --liberty round.lib -o report"
-        return command(f"area {chosen}", *options)
-
-    return run
+AREA = "area --target generic --part adder --format fp8_e4m3 --liberty round.lib -o report"
 
 
 @cache
@@ -173,12 +162,11 @@ def test_a_layer_of_a_users_own(tmp_path: Path) -> None:
         ({"activations": np.zeros((2, 200), complex)}, "--layer must have activations, a matrix of real numbers"),
     ],
 )
-def test_what_is_no_layer(arrays: dict[str, object], complaint: str, tmp_path: Path, area: Command) -> None:
-    code, _, err = area("--layer", str(layer_file(tmp_path / "layer.npz", **arrays)))
-    assert code == 2
-    [said] = err.splitlines()  # nothing was measured before
-    assert complaint in said
-    assert not (tmp_path / "report").exists()
+def test_what_is_no_layer(arrays: dict[str, object], complaint: str, tmp_path: Path, refused: Said) -> None:
+    """Nothing is measured before."""
+    (tmp_path / "round.lib").write_bytes(LIBRARY.text)
+    layer_file(tmp_path / "layer.npz", **arrays)
+    assert complaint in refused(f"{AREA} --layer layer.npz")
 
 
 @pytest.mark.parametrize(
@@ -393,17 +381,17 @@ def test_page_of_a_design_of_ones_own() -> None:
     assert text.count("| adder fp8_e5m2 | 7.00") == 1
 
 
-def test_command_line(tmp_path: Path, area: Command) -> None:
-    code, _, err = area("--energy")
+def test_command_line(tmp_path: Path, command: Command, shown: Said) -> None:
+    (tmp_path / "round.lib").write_bytes(LIBRARY.text)
+    code, _, err = command(f"{AREA} --energy")
     assert code == 0
     [adder] = json.loads((tmp_path / "report" / "area.json").read_text())["energies"]
     assert (adder["name"], adder["error"]) == ("adder fp8_e4m3", "")
     assert adder["total"] == adder["logic"] > 0
     assert "## Energy" in (tmp_path / "report" / "report.md").read_text()
     assert "pJ a cycle" in err
-    code, out, _ = area("--explain", "adder fp8_e4m3")
-    assert code == 0
-    assert f"  energy   normal: {adder['total']:.2f} pJ a cycle, clock pins 0.00" in out
+    said = f"  energy   normal: {adder['total']:.2f} pJ a cycle, clock pins 0.00"
+    assert said in shown(AREA, "--explain", "adder fp8_e4m3")
 
 
 def test_without_a_library(refused: Said) -> None:
@@ -411,8 +399,9 @@ def test_without_a_library(refused: Said) -> None:
     assert refused("area --energy --target generic -o report") == said
 
 
-def test_a_library_without_energies(tmp_path: Path, area: Command) -> None:
-    code, _, err = area("--energy", cells=library(name="bare").replace(b"internal_power", b"internal_weather"))
+def test_a_library_without_energies(tmp_path: Path, command: Command) -> None:
+    (tmp_path / "round.lib").write_bytes(library(name="bare").replace(b"internal_power", b"internal_weather"))
+    code, _, err = command(f"{AREA} --energy")
     why = "bare has no tables of energies (internal_power)"
     assert code == 2
     assert err.splitlines()[-1] == f"no energy of adder fp8_e4m3 on bare: {why}"
