@@ -34,7 +34,8 @@ RANDOM = np.random.default_rng(0).integers(1, [40, 200, 300, 70], (12, 4)).tolis
     ("shape", "rows"), [*product(SHAPES, [1, 3, 128, 1 << 80]), *((tuple(shape), rows) for *shape, rows in RANDOM)]
 )
 def test_biased_and_uniform_patterns(shape: tuple[int, int, int], rows: int, kind: str, mode: str) -> None:
-    _check(*matrices(*shape, sum(shape), kind), rows=rows, subnormals=mode)
+    # From seeds with which a first tile leaves -0, too.
+    _check(*matrices(*shape, sum(shape) + 4, kind), rows=rows, subnormals=mode)
 
 
 def test_corners_times_and_plus_corners(mode: str) -> None:
