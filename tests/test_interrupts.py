@@ -68,15 +68,14 @@ def check(name: str, number: signal.Signals, seconds: float, folder: Path, again
 
 
 @pytest.mark.parametrize(
-    ("name", "number", "seconds"),
-    [("help", signal.SIGINT, 0.02), ("pysim", signal.SIGTERM, 1.5), ("verilog", signal.SIGKILL, 1.2)],
+    ("name", "number", "seconds", "again"),
+    [
+        *(("help", signal.SIGINT, 0.02, None), ("pysim", signal.SIGTERM, 1.5, None)),
+        *(("verilog", signal.SIGKILL, 1.2, None), ("pysim", signal.SIGINT, 1.0, 0.005)),
+    ],
 )
-def test_quick(name: str, number: signal.Signals, seconds: float, tmp_path: Path) -> None:
-    check(name, number, seconds, tmp_path)
-
-
-def test_second_interrupt(tmp_path: Path) -> None:
-    check("pysim", signal.SIGINT, 1.0, tmp_path, again=0.005)
+def test_quick(name: str, number: signal.Signals, seconds: float, again: float | None, tmp_path: Path) -> None:
+    check(name, number, seconds, tmp_path, again)
 
 
 @pytest.mark.slow

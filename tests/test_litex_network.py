@@ -1,7 +1,6 @@
 """The LiteX SoC with a processor: its firmware runs a network on the accelerator, in Verilator."""
 
 import shutil
-import sys
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from openmxu_sim.accelerator.lowering import lower
 from openmxu_sim.cosim.simulators import find_simulator
 
 from .conftest import ran
+from .openmxu_sim.networks.programs import run_python
 
 _GCC = shutil.which("riscv64-unknown-elf-gcc")
 _EXAMPLE = Path(__file__).parent.parent / "docs" / "examples" / "litex"
@@ -61,9 +61,8 @@ def test_scores(script: list[str], tmp_path: Path) -> None:
     model.write_bytes(graphs.model(text, opset=17, ir=8, **constants).SerializeToString())
     images = rng.standard_normal((2, 1, 10, 10), dtype=np.float32)
     np.savez(inputs, image=images)
-    done = ran([sys.executable, _EXAMPLE / script[0], *script[1:], model, "--input", inputs, "-o", tmp_path / "soc"])
-    assert done.returncode == 0, done.stderr
-    lines = done.stdout.splitlines()
+    arguments = [_EXAMPLE / script[0], *script[1:], model, "--input", inputs, "-o", tmp_path / "soc"]
+    lines = run_python(*arguments, timeout=3600).splitlines()
     lines = lines[lines.index("OpenMXU 4D584131") :]  # what builds the BIOS tells more
     assert (lines[0], lines[3:]) == ("OpenMXU 4D584131", ["done", "2 pictures: the definition's bits"])
 
@@ -92,5 +91,5 @@ def test_the_image_is_of_its_source(tmp_path: Path) -> None:
         "soc = NetworkSoC(platform, platform.request('sys_clk'), CLOCK, CLOCK / 8, verilog)\n"
         "soc.finalize(); compile_firmware(soc, Path(sys.argv[2]))\n"
     )
-    ran([sys.executable, "-c", program, _EXAMPLE, tmp_path], check=True)
+    run_python("-c", program, _EXAMPLE, tmp_path)
     assert (tmp_path / "firmware.bin").read_bytes() == (_EXAMPLE / "firmware" / "firmware.bin").read_bytes()

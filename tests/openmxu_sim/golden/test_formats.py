@@ -140,20 +140,16 @@ Oracle = Callable[[str, str, Bits, Bits], Bits]
 
 @ORACLES
 @pytest.mark.parametrize("fmt", ["fp32", "fp16"])
-def test_sums(fmt: str, oracle: Oracle, most: int | None) -> None:
-    """Both modes. A sum below the smallest normal number is exact, so flushing it afterwards is right."""
+def test_sums_and_products_in_the_same_format(fmt: str, oracle: Oracle, most: int | None) -> None:
+    """Sums in both modes: one below the smallest normal number is exact, so flushing it afterwards is right.
+
+    Products in the ieee mode: flush mode decides on the exact product, which the oracles do not show.
+    """
     a, b = mixed(fmt, most, 40)
     theirs = oracle(fmt, "add", a, b)
     same_bits(golden.add(a, b, fmt, subnormals="ieee"), theirs, a, b, fmt=fmt, operand=fmt, note="ieee, seed 40")
     theirs = flushed(oracle(fmt, "add", flushed(a, fmt), flushed(b, fmt)), fmt)
     same_bits(golden.add(a, b, fmt), theirs, a, b, fmt=fmt, operand=fmt, note="flush, seed 40")
-
-
-@ORACLES
-@pytest.mark.parametrize("fmt", ["fp32", "fp16"])
-def test_products_in_the_same_format(fmt: str, oracle: Oracle, most: int | None) -> None:
-    """The ieee mode; flush mode decides on the exact product, which the oracles do not show."""
-    a, b = mixed(fmt, most, 41)
     check_products(a, b, oracle(fmt, "mul", a, b), fmt, fmt, "ieee")
 
 

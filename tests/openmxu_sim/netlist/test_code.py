@@ -242,10 +242,7 @@ def test_messages(netlist: Netlist, inputs: str, message: str) -> None:
 
 
 def test_no_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("CC", "no-such-compiler")
-    with pytest.raises(native.CompilerNotFoundError, match=r"^CC must name a .* installed, not 'no-such-compiler'$"):
-        compile_c("")
-    monkeypatch.delenv("CC")
+    monkeypatch.delenv("CC", raising=False)
     monkeypatch.setattr(native.shutil, "which", lambda name: None)
     monkeypatch.setattr(native, "find_spec", lambda name: None)
     with pytest.raises(native.CompilerNotFoundError, match=r"^a C compiler is needed; install one .* 'openmxu\[zig\]'"):

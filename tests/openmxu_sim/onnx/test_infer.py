@@ -24,18 +24,14 @@ X = np.random.default_rng(3).standard_normal((7, 1, 6, 6)).astype(np.float32)
 _INFER = "infer small.onnx --input x.npz"
 
 
-@pytest.fixture(autouse=True)
-def _own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-
-
 def _figures() -> list[dict[str, Any]]:
     """Of each unit, as the report has them."""
     return list(json.loads(Path("report/report.json").read_text()))
 
 
 @pytest.fixture
-def small() -> None:
+def small(command: Command) -> None:
+    """In a folder of its own."""
     choose = np.random.default_rng(2)
     weights = {"w": (4, 1, 3, 3), "d": (64, 10), "b": (10,)}
     text = """small (float[n, 1, 6, 6] x) => (float[n, 10] scores) {
@@ -94,6 +90,7 @@ def test_formats_of_layers_and_their_errors(shown: Said) -> None:
     assert "Signal-to-noise" not in printed, "the terminal has the table of units"
 
 
+@pytest.mark.usefixtures("command")
 def test_layers_have_the_names_of_modules() -> None:
     """PyTorch's exporter leaves them with the nodes."""
     model = _square("(float[2, 2] y) { y = MatMul (x, x) }")

@@ -195,7 +195,6 @@ def test_terms_meet() -> None:
 LETTERS = dict(zip(Part, "xhrml", strict=True))
 
 
-@pytest.mark.parametrize("mode", ["flush", "ieee"])
 @pytest.mark.parametrize("part", Part)
 def test_after_conversion_they_are_the_golden_ones(part: Part, mode: str) -> None:
     spread = np.arange(0, 1 << 32, 65521, dtype=np.uint64).astype(np.uint32)
