@@ -267,14 +267,11 @@ def _check_places(a: Side, b: Side, out: Side, groups: int, **options: Any) -> N
     same_bits(out.array, expected.array)
 
 
-# Rows, k and columns: fewer than a vector has, some more, several panels and blocks of k.
-SIZES = ((1, 9, 40), (3, 1, 5), (13, 30, 33), (25, 140, 300))
-
-
 @pytest.mark.parametrize("run", [1, 4, 7, 16])
 @pytest.mark.parametrize("along_k", [False, True])
-@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("size", [(1, 9, 40), (3, 1, 5), (13, 30, 33), (25, 140, 300)])
 def test_any_places(size: tuple[int, int, int], along_k: bool, run: int) -> None:
+    """Rows, k and columns: fewer than a vector has, some more, several panels and blocks of k."""
     m, k, n = size
     k_step, column_step = (1, k + 5) if along_k else (n + n // run * 3 + 7, 1)
     for kind in ("all", "normal"):

@@ -90,7 +90,7 @@ def boxed() -> str:
     return text(logic)
 
 
-def test_boxes() -> None:
+def test_boxes_and_interfaces() -> None:
     flat = flatten(boxed(), "top", boxes=["top.inner"])
     [box] = flat.boxes
     assert (box.name, box.type, flat.cells) == ("inner", "top.inner", [])
@@ -99,9 +99,6 @@ def test_boxes() -> None:
     assert box.wire("i_b")[:2] == a[:2]
     shown = box.wire("o")
     assert [flat.root(bit) for bit in flat.outputs["o"]] == [shown[3], *shown[:3]]
-
-
-def test_interfaces() -> None:
     interface = read_interface(boxed(), "top.inner")
     assert interface.outputs == {"o": 4}
     assert interface.inputs["i_b"] == 4

@@ -33,11 +33,6 @@ def function(name: str, *calls: str) -> str:
     return f"{name} (v0) => (v{len(calls)}) {{ {nodes} }}"
 
 
-def endless(step: str) -> Any:
-    body = f"(int64 i, bool c, float[2, 2] v) => (bool d, float[2, 2] w) {{ {step} d = Identity (c) }}"
-    return model(f"y = Loop <body = body {body}> (n, t, x)", n=np.array(1 << 62), t=np.array(True))
-
-
 X = np.ones((2, 2), np.float32)
 
 
@@ -66,11 +61,13 @@ print(os.environ["ORT_DISABLE_TELEMETRY"])
     ("engine", "step"), [(Session, "w = Neg (v)"), (Network, "w = Neg (v)"), (Network, "w = MatMul (v, v)")]
 )
 def test_an_interrupt(engine: Any, step: str) -> None:
+    body = f"(int64 i, bool c, float[2, 2] v) => (bool d, float[2, 2] w) {{ {step} d = Identity (c) }}"
+    endless = model(f"y = Loop <body = body {body}> (n, t, x)", n=np.array(1 << 62), t=np.array(True))
     before = threading.active_count()
     threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
     start = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
-        engine(endless(step)).run({"x": X})
+        engine(endless).run({"x": X})
     while threading.active_count() > before:
         time.sleep(0.01)
     assert time.monotonic() - start < 5

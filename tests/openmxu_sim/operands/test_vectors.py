@@ -51,9 +51,7 @@ def test_corners(name: str) -> None:
 def test_operands_have_every_sort(name: str) -> None:
     fmt = find_format(name)
     got = operands(name, 4000, 70)
-    assert got.dtype == np.uint32
     assert got.shape == (4000,)
-    assert int(got.max()) < 1 << fmt.width
     values = decode(got, fmt)
     assert share(np.isnan(values)) > 0.005
     # Of wide formats only the landmarks are zeros and infinities, one in 300 each.
@@ -109,7 +107,7 @@ def test_generators(generate: Callable[[str, int, int], Bits]) -> None:
     assert np.array_equal(first, again)
     assert not np.array_equal(first, other)
     for name in ALL_FORMATS:
-        got = generate(name, 500, 72)
+        got = generate(name, 4000, 72)
         assert got.dtype == np.uint32
         assert int(got.max()) < 1 << find_format(name).width, name
 
