@@ -73,8 +73,10 @@ def environment(programs: Path) -> dict[str, str]:
     return {"PATH": f"{programs}:/usr/bin:/bin", "VERILATOR_ROOT": str(root), "HOME": str(programs)}
 
 
-def make(where: Path, *arguments: str, given: dict[str, str] | None = None) -> CompletedProcess[str]:
-    return ran(["make", *arguments], cwd=where, env=given or environment(where.parent / "programs"), timeout=300)
+def make(where: Path, *arguments: str, given: dict[str, str] | None = None, code: int = 0) -> CompletedProcess[str]:
+    done = ran(["make", *arguments], cwd=where, env=given or environment(where.parent / "programs"), timeout=300)
+    assert done.returncode == code, done.stdout + done.stderr
+    return done
 
 
 def passed(done: CompletedProcess[str]) -> tuple[int, int, int]:
