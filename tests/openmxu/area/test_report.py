@@ -3,6 +3,7 @@
 import csv
 import gzip
 import json
+import os
 import sys
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -228,14 +229,10 @@ def test_first_call_is_announced(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_output_that_cannot_be_written(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("precious")
-    with pytest.raises(OSError, match=r"^output must be a directory that can be written, not '.*file': File exists$"):
-        report(tmp_path / "file", points=[NAND])
-    assert (tmp_path / "file").read_text() == "precious"
     (tmp_path / "costs.svg").mkdir()
     with pytest.raises(OSError, match=rf"^output must be a file, not the directory {tmp_path}/costs.svg$"):
         report(tmp_path, points=[NAND])
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["costs.svg", "file"]
+    assert os.listdir(tmp_path) == ["costs.svg"]
 
 
 @pytest.mark.parametrize(

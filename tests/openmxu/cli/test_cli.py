@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 from rich.table import Table
 
+from openmxu.area.subject.points import PART_NAMES
 from openmxu.cli.frame import bar, make_parser, print_drawn, print_foreign, print_markdown, tell
 from openmxu.runtime import cache
 from openmxu_sim import golden
@@ -62,9 +63,8 @@ def test_matmul_shows_what_has_no_file(matrices: Matrices, command: Command) -> 
     assert "cycles (measured)" in notes
 
 
-def test_list(command: Command) -> None:
-    code, out, _ = command("list")
-    assert code == 0
+def test_list(shown: Said) -> None:
+    out = shown("list")
     assert all(word in out for word in ("mxu_8x8", "fp8_e4m3", "verilator", "generic", "icebreaker")), out
     assert re.search(r"^ up5k +Lattice iCE40 UP5K; stages=5 suits it *$", out, re.MULTILINE)
     assert re.search(r"^ fp8_e4m3 +4 exponent, 3 fraction bits *$", out, re.MULTILINE)
@@ -99,10 +99,8 @@ def test_cache_that_cannot_be_used(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert refused("cache") == f"openmxu cache: {said}\n"
 
 
-def test_board_list(command: Command) -> None:
-    (code, out, _), (quick_code, quick, _) = (command(words) for words in ("board list", "board list --quick"))
-    assert (code, quick_code) == (0, 0)
-    every, few = ([line.split()[0] for line in text.splitlines()] for text in (out, quick))
+def test_board_list(shown: Said) -> None:
+    every, few = ([line.split()[0] for line in shown(f"board list {each}").splitlines()] for each in ("", "--quick"))
     assert every[:2] == ["icebreaker", "ulx3s-12f"]
     assert set(few) < set(every)
 
@@ -137,8 +135,11 @@ _MISTAKES = {
         "--target genric": "xilinx7-dsp, not 'genric'; did you mean generic?",
         "--target ecp5 --orders 3": "orders must be 0 without a target whose gates ABC maps by a script",
         "--peers . --energy": "--energy applies only to reports of our own designs, not to --peers",
-        "--format fp64": "format must be one of bf16, fp16, tf32, fp8_e5m2, fp8_e4m3, fp32 or eXfY",
-        "--format bf16 --part divider": "part must be one of product, multiplier,",
+        "--format fp64": "format must be one of bf16, fp16, tf32, fp8_e5m2, fp8_e4m3, fp32 or eXfY (X exponent, "
+        "Y fraction bits), not 'fp64'",
+        "--format bf16 --part divider": f"part must be one of {', '.join(PART_NAMES)}, not 'divider'",
+        "--format bf16 --part adder --stages 6": "stages must be an integer from 0 to 5, not 6",
+        "--format bf16 --subnormals some": "subnormals must be 'flush' or 'ieee', not 'some'",
         "--width 0-3": "width must be fraction bits from 1 to 23, or a range as in 1-23, not '0-3'",
         "--width 1-100000000": "width must be fraction bits from 1 to 23, or a range as in 1-23, not '1-1000",
         f"--width {'9' * 5000}": "width must be fraction bits from 1 to 23, or a range as in 1-23, not '9999",
@@ -147,6 +148,7 @@ _MISTAKES = {
         "--timeout nan": "timeout must be a number of seconds > 0 and <= 1000000, not nan",
         "--timeout 1e999": "timeout must be a number of seconds > 0 and <= 1000000, not inf",
         "--jobs 1000000000": "jobs must be an integer from 1 to 1024, not 1000000000",
+        "--format bf16 --part array --rows 0": "rows must be an integer from 1 to 65536, not 0",
         "--format bf16 --part array --rows 1000000000": "rows must be an integer from 1 to 65536, not 1000",
         "--cluster here": "cluster must be the address of a Dask scheduler, as in tcp://host:8786, not",
         "--liberty missing.lib": "liberty must be a readable file, not 'missing.lib'",
@@ -169,7 +171,6 @@ _MISTAKES = {
         "verilog mxu_5x5": "DESIGN must be one of product, ",
         "verilog adder --rows 3": "adder has no parameter 'rows'; it has operand, subnormals, stages",
         "verilog multiplier --operand fp12": "operand must be one of bf16, ",
-        "verilog adder --name 2fast": "name must be a Verilog identifier, not '2fast'",
         "area -o file.txt": "output must be a directory that can be written",
         "cache empty": "invalid choice: 'empty'",
     },
@@ -193,12 +194,13 @@ _TRACES = {
 )
 def test_mistakes(arguments: str, words: str, matrices: Matrices, refused: Said) -> None:
     Path("text.npy").write_text("no numbers")
-    Path("file.txt").touch()
+    Path("file.txt").write_text("kept")
     np.save("objects.npy", np.array([[None]]), allow_pickle=True)
     np.save("complex.npy", matrices[0].astype(np.complex64))
     said = refused(arguments)
     assert words in said
     assert said.startswith("openmxu")
+    assert Path("file.txt").read_text() == "kept"
 
 
 @pytest.mark.parametrize(

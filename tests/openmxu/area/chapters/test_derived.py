@@ -76,7 +76,11 @@ def test_nothing_is_derived_of_what_is_missing(missing: int) -> None:
 
 
 def test_page_of_units_and_results() -> None:
-    text = to_summary(Report("Yosys 1", [each.result for each in ENERGIES], energies=ENERGIES))
+    """A layer has the name of its file."""
+    energies = [*ENERGIES, energy(BF16, 7.0, "layer")]
+    text = to_summary(Report("Yosys 1", [each.result for each in ENERGIES], energies=energies, layer="magika.npz"))
+    assert "\n- layer: activations and weights of the layer in magika.npz\n" in text
+    assert "the layer in" not in to_summary(Report("Yosys 1", [BF16], energies=ENERGIES))
     unit = next(each for each in unit_energies(ENERGIES) if each.format == "bf16")
     row = f"| lib | area | 4x4 | bf16 | {unit.product():.1f} | {unit.around / unit.product():.0%} |"
     assert f"{row} {2000 / unit.product():.0f} | {2000 / (unit.product() + unit.idle):.0f} |" in text
@@ -84,13 +88,6 @@ def test_page_of_units_and_results() -> None:
     assert "| lib | 100 | 0.80 | 96 | 0.32 | 2.5 |" in text
     assert "2.5 pJ from a cache of 8 kB, 25 pJ from one of 1 MB, 325 to 650 pJ from DRAM" in text
     assert "Energy of whole units" not in to_summary(Report("Yosys 1", [BF16, FP32]))
-
-
-def test_a_layer_has_the_name_of_its_file() -> None:
-    energies = [*ENERGIES, energy(BF16, 7.0, "layer")]
-    text = to_summary(Report("Yosys 1", [each.result for each in ENERGIES], energies=energies, layer="magika.npz"))
-    assert "\n- layer: activations and weights of the layer in magika.npz\n" in text
-    assert "the layer in" not in to_summary(Report("Yosys 1", [BF16], energies=ENERGIES))
 
 
 def test_page_of_passes() -> None:

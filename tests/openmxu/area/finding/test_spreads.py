@@ -18,7 +18,7 @@ from openmxu.area.subject.points import MULTIPLIER, PROCESSING_ELEMENT, point
 from openmxu.area.target.liberty import generic_library
 from openmxu.spec.formats import BF16
 
-from ....conftest import Command
+from ....conftest import Said
 from ..conftest import ECP5, GENERIC, report_module, result
 
 SPEED = replace(GENERIC, name="lib", recipe="speed")
@@ -126,16 +126,15 @@ def test_the_rest_follows_the_first_table() -> None:
 
 
 @pytest.mark.usefixtures("tool")
-def test_command(tmp_path: Path, command: Command) -> None:
+def test_command(tmp_path: Path, shown: Said) -> None:
     """Orders of a chosen design, which differ; each is explained by its own script."""
-    assert command("area --format fp8_e4m3 --part adder --target generic -o . --orders 2")[0] == 0
+    shown("area --format fp8_e4m3 --part adder --target generic -o . --orders 2")
     found = json.loads((tmp_path / "area.json").read_text())
     areas = [found["results"][0]["area"], *(each["area"] for each in found["reordered"])]
     assert len(areas) == 3
     assert len(set(areas)) > 1
     assert found["spreads"][0]["area_deviation"] > 0
-    code, said, _ = command("area -o . --explain", found["reordered"][1]["figure"])
-    assert code == 0
+    said = shown("area -o . --explain", found["reordered"][1]["figure"])
     for words in ("+strash;permute,-S,2;&get", "adder fp8_e4m3, order 2", f"  by       OpenMXU {found['openmxu']}\n"):
         assert words in said
 

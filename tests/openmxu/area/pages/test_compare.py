@@ -17,7 +17,7 @@ from openmxu.area.pages.compare import to_text
 from openmxu.area.pages.schema import read_report
 from openmxu.area.target.liberty import generic_library
 
-from ....conftest import Command, Said
+from ....conftest import Said
 from ..conftest import report_module
 
 POINTS = sorted(default_points(), key=lambda point: point.width)[:2]
@@ -80,15 +80,14 @@ def test_another_tool(old: dict[str, Any]) -> None:
     assert " -> 99 (" in second
 
 
-def test_command_compares(old: dict[str, Any], monkeypatch: pytest.MonkeyPatch, command: Command) -> None:
+def test_command_compares(old: dict[str, Any], monkeypatch: pytest.MonkeyPatch, shown: Said) -> None:
     Path("area.json").write_text(json.dumps(changed(old, "results.0.area", 1.0)))
     for name, value in (("default_points", lambda: POINTS), ("ablation_points", list), ("CATALOG", {})):
         monkeypatch.setattr(report_module, name, value)
     # Into the folder of the old report, which is read before.
-    code, shown, _ = command("area --target generic -o . --compare area.json")
-    assert code == 0
-    assert "since area.json:\n" in shown
-    assert ", generic, area: area 1 -> " in shown
+    said = shown("area --target generic -o . --compare area.json")
+    assert "since area.json:\n" in said
+    assert ", generic, area: area 1 -> " in said
 
 
 def test_a_repeat_runs_nothing(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -97,16 +96,15 @@ def test_a_repeat_runs_nothing(folder: Path, tmp_path: Path, monkeypatch: pytest
     assert (tmp_path / "area.json").read_text() == (folder / "area.json").read_text()
 
 
-def test_explain(folder: Path, old: dict[str, Any], command: Command) -> None:
+def test_explain(folder: Path, old: dict[str, Any], shown: Said) -> None:
     run = old["results"][0]
     for name in (run["figure"], run["figure"][:6], run["top"], run["name"]):
-        code, shown, _ = command("area -o", str(folder), "--explain", name)
-        assert code == 0
-        assert f"figure {run['figure']}: {run['top']}, {run['area']:g} GE" in shown
-        assert f"RTLIL    sha256 {run['rtlil_sha256']}\n" in shown
-        assert f"library  openmxu_generic, sha256 {hashlib.sha256(generic_library().text).hexdigest()}\n" in shown
-        assert old["tool"] in shown
-        assert all(f"    {line}\n" in shown for line in run["script"].strip().splitlines())
+        said = shown("area -o", str(folder), "--explain", name)
+        assert f"figure {run['figure']}: {run['top']}, {run['area']:g} GE" in said
+        assert f"RTLIL    sha256 {run['rtlil_sha256']}\n" in said
+        assert f"library  openmxu_generic, sha256 {hashlib.sha256(generic_library().text).hexdigest()}\n" in said
+        assert old["tool"] in said
+        assert all(f"    {line}\n" in said for line in run["script"].strip().splitlines())
 
 
 @pytest.mark.parametrize(
@@ -182,11 +180,10 @@ def test_reports_that_are_none(
         assert os.listdir() == ["area.json"]
 
 
-def test_reports_of_others(old: dict[str, Any], command: Command) -> None:
+def test_reports_of_others(old: dict[str, Any], shown: Said) -> None:
     """Older ones have no areas of multiply-adds. Words do nothing to a terminal."""
     Path("area.json").write_text(json.dumps(changed(old, "results.1.area_per_multiply_add", ...)))
     assert "area_per_multiply_add" not in read_report(Path("area.json"))["results"][1]
     Path("area.json").write_text(json.dumps(changed(old, "tool", "Yosys \x1b[2J \ud800")))
-    code, shown, _ = command("area -o . --explain", old["results"][0]["figure"])
-    assert code == 0
-    assert "tool     Yosys \\x1b[2J \\ud800" in shown
+    said = shown("area -o . --explain", old["results"][0]["figure"])
+    assert "tool     Yosys \\x1b[2J \\ud800" in said

@@ -56,18 +56,15 @@ def read(folder: Path, source: str, name: str = "it.v", **fields: Any) -> PeerPo
 
 
 @pytest.mark.slow
-def test_an_export_of_ours_has_the_area_of_ours(tmp_path: Path, command: Command) -> None:
+def test_an_export_of_ours_has_the_area_of_ours(folder: Path, tmp_path: Path, shown: Said) -> None:
     """Nothing favours us: what comes from a file of somebody else is measured as our own part is, to the last digit."""
-    folder = tmp_path / "theirs"
-    folder.mkdir()
     text = ""
     parts = {"adder": ("adder", "e4f3", "adder_e4f3_flush_s0"), "element": ("pe", "e3f1", "pe_e3f1_flush_s1")}
     for theirs, (part, operand, top) in parts.items():
-        assert command(f"verilog {part} --operand {operand} -o theirs/{part}.v")[0] == 0
+        shown(f"verilog {part} --operand {operand} -o theirs/{part}.v")
         text += described(theirs, f"{part}.v", top, f'design = "{part}", operand = "{operand}"')
     (folder / "peers.toml").write_text(text)
-    code, text, _ = command("area --peers theirs -o out --target generic --target ice40 --recipe area --recipe default")
-    assert code == 0
+    text = shown("area --peers theirs -o out --target generic --target ice40 --recipe area --recipe default")
     found = Comparison.of_json((tmp_path / "out" / "peers.json").read_text())
     assert [target.label for target in found.targets] == ["generic", "generic (default)", "ice40"]
     for theirs, (_, _, ours) in parts.items():
@@ -124,14 +121,7 @@ def test_what_yosys_cannot_read_is_a_row(folder: Path, tmp_path: Path, command: 
     assert [each["design"] for each in found["figures"] if each["combinational"]] == ["significand_product_2", "nand"]
 
 
-def complaint(text: str, folder: Path, refused: Said) -> str:
-    """The line that ``openmxu area`` says of a description."""
-    (folder / "peers.toml").write_text(text, encoding="latin-1")
-    said = refused("--peers", folder)
-    assert said.startswith(f"openmxu area: {folder / 'peers.toml'}: ")
-    return said
-
-
+@pytest.mark.filterwarnings("ignore::amaranth.hdl.UnusedElaboratable")  # a part of ours that is refused goes unused
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
@@ -154,6 +144,7 @@ def complaint(text: str, folder: Path, refused: Said) -> str:
         ('"1"', '"1"\ncolour = "red"', "a field must be one of name, url, licence, version, notes, files, top, again"),
         ("{ design", "{ desing", "against must be a table as in { design = "),
         ('"product"', '"sum"', "design must be one of product, multiplier, adder, multiply_add, "),
+        ("width = 2", "width = 0", "width must be an integer from 1 to 1024, not 0"),
         ("width = 2", "height = 2", "product has no parameter 'height'; it has width"),
         ('name = "nand"', 'name = "significand_product_2"', "name must differ from that of our part, not 'sig"),
         ('name = "nand"', 'name = ""', "name must be a text, not ''"),
@@ -168,13 +159,10 @@ def complaint(text: str, folder: Path, refused: Said) -> str:
     ],
 )
 def test_a_malformed_description(old: str, new: str, message: str, folder: Path, refused: Said) -> None:
-    assert message.replace("{folder}", str(folder)) in complaint(NAND.replace(old, new), folder, refused)
-
-
-@pytest.mark.filterwarnings("ignore::amaranth.hdl.UnusedElaboratable")  # what is refused goes unused
-def test_a_part_of_ours_that_cannot_be(folder: Path, refused: Said) -> None:
-    said = complaint(NAND.replace("width = 2", "width = 0"), folder, refused)
-    assert "width must be an integer from 1 to 1024, not 0" in said
+    (folder / "peers.toml").write_text(NAND.replace(old, new), encoding="latin-1")
+    said = refused("--peers", folder)
+    assert said.startswith(f"openmxu area: {folder / 'peers.toml'}: ")
+    assert message.replace("{folder}", str(folder)) in said
     gc.collect()  # now, while the warning is ignored
 
 

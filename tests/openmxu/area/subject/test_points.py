@@ -98,21 +98,6 @@ def test_targets_choose_a_form() -> None:
     assert len({each.rtlil_sha256 for each in results[1::2]}) == 1
 
 
-@pytest.mark.parametrize(
-    ("arguments", "complaint"),
-    [
-        ({"parts": ["divider"]}, "part must be one of product, multiplier, .* not 'divider'"),
-        ({"formats": ["fp64"]}, "format must be one of bf16, .* not 'fp64'"),
-        ({"parts": [ADDER], "stages": [6]}, "stages must be an integer from 0 to 5, not 6"),
-        ({"subnormals": ["some"]}, "subnormals must be 'flush' or 'ieee', not 'some'"),
-        ({"parts": [ARRAY], "rows": 0}, "rows must be an integer from 1 to 65536, not 0"),
-    ],
-)
-def test_what_cannot_be_measured(arguments: dict[str, object], complaint: str) -> None:
-    with pytest.raises(ValueError, match=complaint):
-        chosen_points(**({"parts": [MULTIPLIER], "formats": ["bf16"]} | arguments))
-
-
 @pytest.mark.parametrize("text", ["0", "24", "5-3", "a", "1-", "-3", ""])
 def test_widths(text: str) -> None:
     assert points.formats_of_widths(["1-23"])[6:11] == ["bf16", "e8f8", "e8f9", "tf32", "e8f11"]
