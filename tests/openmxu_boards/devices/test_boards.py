@@ -1,6 +1,5 @@
 """Boards: what is said about them, and what their platforms make of the design."""
 
-from typing import Any
 from unittest.mock import Mock
 
 import pytest
@@ -60,40 +59,38 @@ LINES = {
 """What families call a pin in their files."""
 
 PINS = {
-    "icebreaker": ("pcf", "led_g_0=37 led_r_0=11 clk12_0=35", ("6", "9")),
-    "ulx3s-12f": ("lpf", "led_0=B2 led_1=C2 led_2=C1 clk25_0=G2", ("M1", "L4")),
-    "orangecrab": ("lpf", "rgb_led_0__g=M3 clk_0=A9", ("N17", "M18")),
-    "colorlight-i5": ("lpf", "led_0=U16 clk25_0=P3", ("H18", "J17")),
-    "tang-nano-9k": ("cst", "led_0=10 clk27_0=52", ("18", "17")),
-    "tang-nano-20k": ("cst", "led_0=15 clk27_0=4", ("70", "69")),
-    "gatemate-a1-evb": ("ccf", "led_0=IO_SB_B6", ("IO_SA_A6", "IO_SA_B6")),
+    "icebreaker": ("pcf", "led_g_0=37 led_r_0=11 clk12_0=35", "6 9", "set_frequency clk12_0__io 12.0"),
+    "ulx3s": ("lpf", "led_0=B2 led_1=C2 led_2=C1 clk25_0=G2", "M1 L4", 'FREQUENCY PORT "clk25_0__io" 25000000.0 HZ;'),
+    "orangecrab": ("lpf", "rgb_led_0__g=M3 clk_0=A9", "N17 M18"),
+    "colorlight": ("lpf", "led_0=U16 clk25_0=P3", "H18 J17"),
+    "tang-nano-9k": ("cst", "led_0=10 clk27_0=52", "18 17"),
+    "tang-nano-20k": ("cst", "led_0=15 clk27_0=4", "70 69"),
+    "gatemate": (
+        *("ccf", "led_0=IO_SB_B6", "IO_SA_A6 IO_SA_B6"),
+        'Net "clk10_0__io" Loc = "IO_SB_A8" | SCHMITT_TRIGGER=true;',
+    ),
 }
-"""The names of lights and clock, and the two pins of the UART."""
-
-MORE = {
-    "icebreaker": ["set_frequency clk12_0__io 12.0"],
-    "ulx3s-12f": ['FREQUENCY PORT "clk25_0__io" 25000000.0 HZ;'],
-    "gatemate-a1-evb": ['Net "clk10_0__io" Loc = "IO_SB_A8" | SCHMITT_TRIGGER=true;'],
-}
-
-
-def check_lines(plan: Any, design: str, name: str, pins: str, *more: str) -> None:
-    """The file of a plan has the lines for pins, and more of them."""
-    suffix = PINS[name][0]
-    lines = {line.strip() for line in str(plan.files[f"{design}.{suffix}"]).splitlines()}
-    assert {*more, *(LINES[suffix].format(*pin.split("=")) for pin in pins.split())} - lines == set()
+"""The names of lights and clock, the two pins of the UART, and more lines; by how names of boards begin."""
 
 
 @each_board
 def test_pins_and_clock(board: Board) -> None:
-    """And the netlist after routing, of which drawings are made, is written once."""
-    plan = _plan(board, echo)
-    name = "ulx3s-12f" if board.name.startswith("ulx3s") else board.name
-    check_lines(plan, "selftest", name, PINS[name][1], *MORE.get(name, ()))
+    """The design gets the clock's frequency. The netlist after routing, of which drawings are made, is written once."""
+    make = Mock(side_effect=echo)
+    plan = _plan(board, make, "echo")
+    [(suffix, pins, uart, *more)] = [row for name, row in PINS.items() if board.name.startswith(name)]
+    pins += " uart_0__rx={} uart_0__tx={}".format(*uart.split())
+    lines = {line.strip() for line in str(plan.files[f"echo.{suffix}"]).splitlines()}
+    assert {*more, *(LINES[suffix].format(*pin.split("=")) for pin in pins.split())} - lines == set()
     wanted = plan.placement[plan.placement.index("--freq") + 1]
     assert float(wanted) * 1e6 == plan.frequency == board.frequency
     assert plan.placement.count("--write") == 1
     assert plan.routed in plan.placement
+    make.assert_called_once_with(board.config, plan.frequency)
+    other = with_options(board, clock=30.1)
+    plan = _plan(other, make)
+    make.assert_called_with(other.config, plan.frequency)
+    assert plan.frequency == other.clock(other.new_platform()) == pytest.approx(30.1e6, rel=0.02)
 
 
 @pytest.mark.parametrize(
@@ -124,17 +121,6 @@ def test_gatemate_on_its_oscillator() -> None:
     assert "cell \\CC_USR_RSTN" in text
     assert "CC_PLL" not in text
     assert plan.packing == [["gmpack", "selftest.config", "selftest.bit"]]
-
-
-@pytest.mark.parametrize("name", PINS)
-def test_pins_of_the_uart(name: str) -> None:
-    """And the frequency that the design gets is the clock's."""
-    make, board = Mock(side_effect=echo), with_options(find_board(name), clock=30.1)
-    plan = _plan(board, make, "echo")
-    check_lines(plan, "echo", name, "uart_0__rx={} uart_0__tx={}".format(*PINS[name][2]))
-    make.assert_called_once_with(board.config, plan.frequency)
-    assert plan.frequency == board.clock(board.new_platform())
-    assert plan.frequency == pytest.approx(30.1e6, rel=0.02)
 
 
 TINY = "amaranth_boards.tinyfpga_bx:TinyFPGABXPlatform"

@@ -12,7 +12,6 @@ from openmxu_boards.replay.gatemate import _pin, read_circuit
 from ..testbenches import verilated
 from .pairs import CellByCell, compare, replayed, yosys
 
-CLOCK = "IO_SB_A8"
 OUTPUTS = {"Y", "OUT", "OUT1", "DOUT", "DOA", "COUTX", "COMPOUT", "CLK0", "GLB0", "CLK_REF0"}
 """Ports of cells here that drive a net."""
 
@@ -28,7 +27,7 @@ class Netlist(CellByCell):
         return cell
 
     def read(self) -> Circuit:
-        return read_circuit(json.dumps({"modules": {"top": {"cells": self.cells}}}), CLOCK)
+        return read_circuit(json.dumps({"modules": {"top": {"cells": self.cells}}}), "IO_SB_A8")
 
 
 @pytest.mark.slow
