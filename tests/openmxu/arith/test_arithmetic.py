@@ -154,11 +154,6 @@ def test_pipelines(name: str, stages: int, subnormals: str) -> None:
     check(dut, model(*operands, subnormals=subnormals), *operands)
 
 
-def test_significand_product() -> None:
-    a, b = np.random.default_rng(7).integers(0, 256, (2, 300))
-    check(SignificandProduct(8), a * b, a, b)
-
-
 dot: Callable[..., object] = partial(DotProductAdd, BF16)
 fused: Callable[..., object] = partial(MultiplyAdd, BF16)
 _BLOCKS = ", ".join(BLOCK_FORMATS)

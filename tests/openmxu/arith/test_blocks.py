@@ -157,21 +157,6 @@ def test_stochastic_conversion(target: str) -> None:
     check_gates(dut, expected, words, noise, fmt=target, operand="fp32")
 
 
-def _played(dut: Any, outputs: list[str], ports: dict[str, npt.NDArray[Any]]) -> npt.NDArray[Any]:
-    """What outputs show in each cycle, before its end."""
-    rows: list[list[int]] = []
-
-    async def testbench(ctx: Any) -> None:
-        for values in zip(*ports.values(), strict=True):
-            for name, value in zip(ports, values, strict=True):
-                ctx.set(getattr(dut, name), int(value))
-            _, _, *seen = await ctx.tick().sample(*(getattr(dut, name) for name in outputs))
-            rows.append(seen)
-
-    clocked(dut, testbench)
-    return np.array(rows).T
-
-
 def _from(cycle: int, words: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Words that begin in a cycle, and end early enough for others."""
     return np.pad(words, (cycle, 20 - cycle))
@@ -191,7 +176,17 @@ def test_element(name: str, terms: int, stages: int) -> None:
         side.append(scale)  # none of integers
     a, b = (np.sum([word << (n * block.width) for n, word in enumerate(side)], axis=0) for side in sides)
     ones, late = np.ones(count + 20, int), 1 + dut.latency - dut.psum_latency
-    ports = {"i_weight": _from(0, b), "i_load": ones, "i_swap": ones, "i_activation": _from(1, a)}
-    seen = _played(dut, ["o_weight", "o_activation", "o_psum"], {**ports, "i_psum": _from(late, c)})
-    for cycle, output, words in zip((1, 2, 1 + dut.latency), seen, (b, a, expected[-count:]), strict=True):
+    inputs = dut.i_weight, dut.i_load, dut.i_swap, dut.i_activation, dut.i_psum
+    rows: list[list[int]] = []  # before the end of each cycle
+
+    async def testbench(ctx: Any) -> None:
+        for values in zip(_from(0, b), ones, ones, _from(1, a), _from(late, c), strict=True):
+            for port, value in zip(inputs, values, strict=True):
+                ctx.set(port, int(value))
+            _, _, *seen = await ctx.tick().sample(dut.o_weight, dut.o_activation, dut.o_psum)
+            rows.append(seen)
+
+    clocked(dut, testbench)
+    shown = np.array(rows).T
+    for cycle, output, words in zip((1, 2, 1 + dut.latency), shown, (b, a, expected[-count:]), strict=True):
         assert np.array_equal(output[cycle:][:count], words), f"{dut.module_name}, cycle {cycle}"

@@ -11,7 +11,6 @@ from openmxu.runtime.old_paths import MOVED
 
 from .conftest import python
 
-_ROOT = Path(__file__).parents[3]
 _WITH_FRAMEWORKS = {"jax", "onnx", "torch", "training", "pretrained"}  # which may not be installed
 
 
@@ -19,7 +18,7 @@ _WITH_FRAMEWORKS = {"jax", "onnx", "torch", "training", "pretrained"}  # which m
 def test_what_moved_is_there(old: str) -> None:
     """Where a framework is missing, as a file."""
     path = MOVED[old].replace(".", "/")
-    roots = [_ROOT / root for root in ("hw", "sim", "boards", "docs/studies")]
+    roots = [Path(__file__).parents[3] / root for root in ("hw", "sim", "boards", "docs/studies")]
     assert any((root / f"{path}{end}").exists() for root in roots for end in (".py", "/__init__.py"))
 
 

@@ -1,4 +1,4 @@
-"""What the registers of a unit on a bus say of its formats."""
+"""What the registers of a unit on a bus say of its size and formats."""
 
 import re
 from dataclasses import replace
@@ -32,18 +32,15 @@ def _read(config: MxuConfig, *registers: Register) -> list[int]:
     return found
 
 
-def test_rows_and_columns_are_told_apart() -> None:
-    """Units on benches have as many of one as of the other."""
-    assert _read(MxuConfig(rows=3, columns=5), Register.SIZE) == [0x0005_0003]
-
-
 @pytest.mark.parametrize(
     "fmt", [*FORMATS.values(), FloatFormat.parse("e6f9"), FloatFormat("mine", 3, 2, False)], ids=str
 )
-def test_formats_are_told(fmt: FloatFormat) -> None:
-    """Units whose words are fp32 alike, of any operand; the page has the numbers of some."""
-    config = MxuConfig(rows=1, columns=1, stages=7, operand=fmt, subnormals="ieee")
-    formats, sums, version = _read(config, Register.FORMAT, Register.ACCUMULATE, Register.VERSION)
+def test_size_and_formats_are_told(fmt: FloatFormat) -> None:
+    """Units whose words are fp32 alike, of any operand; those on benches have as many rows as columns."""
+    config = MxuConfig(rows=3, columns=5, stages=7, operand=fmt, subnormals="ieee")
+    registers = Register.SIZE, Register.FORMAT, Register.ACCUMULATE, Register.VERSION
+    size, formats, sums, version = _read(config, *registers)
+    assert size == 0x0005_0003
     told = read_format(formats)
     assert told == (fmt if fmt.name in FORMATS else replace(fmt, name=told.name))
     assert formats & 0xFFFF030F == 0x20200107

@@ -18,7 +18,6 @@ from openmxu.yosys.netlist import Bit, Cell, Netlist, read_netlist
 
 from ...conftest import thorough
 
-_DEEP = 3
 _WIDTH = 32
 _RARE = 0x1234_5678
 
@@ -33,7 +32,7 @@ class _Pipeline(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         word, valid = self.i, self.valid
-        for stage in range(_DEEP):
+        for stage in range(3):
             if stage == 1:
                 wrong = {"word": valid, "rare": ~valid | (word == _RARE)}.get(self._mistake, ~valid)
                 word, valid = word ^ (self.switch & wrong), valid ^ (self.switch & (self._mistake == "valid bit"))
