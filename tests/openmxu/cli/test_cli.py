@@ -128,10 +128,7 @@ _MISTAKES = {
         "--stalls -1": "stalls must be an integer >= 0, not -1",
     },
     "area -o out": {
-        "--target asic": "target must be one of generic, cmos, ecp5, ice40, gowin, xilinx7, ecp5-dsp, ice40-dsp, "
-        "xilinx7-dsp, not 'asic'",
         "--recipe best": "recipe must be one of area, default, sized, speed, not 'best'",
-        "--target generic --recipe speed": "recipe must be area or default on libraries without",
         "--target genric": "xilinx7-dsp, not 'genric'; did you mean generic?",
         "--target ecp5 --orders 3": "orders must be 0 without a target whose gates ABC maps by a script",
         "--peers . --energy": "--energy applies only to reports of our own designs, not to --peers",

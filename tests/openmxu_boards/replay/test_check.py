@@ -101,9 +101,8 @@ def test_folders(tmp_path: Path, refused: Said) -> None:
     def said(**changes: Any) -> str:
         if (tmp_path / "selftest.bin").exists():
             (tmp_path / "report.json").write_text(json.dumps(right | changes))
-        return (
-            refused("board check icebreaker", str(tmp_path), works=True).strip().removeprefix("openmxu board check: ")
-        )
+        line = refused("board check icebreaker", str(tmp_path), works=True)
+        return line.strip().removeprefix("openmxu board check: ")
 
     assert said() == f"DIR must be a folder of openmxu board build; {tmp_path} has no report.json"
     (tmp_path / "selftest.bin").write_bytes(b"bits")

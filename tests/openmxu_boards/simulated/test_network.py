@@ -31,7 +31,7 @@ from openmxu_sim.accelerator.simulation import SimulatedAccelerator
 from openmxu_sim.accelerator.waits import with_waits
 
 from ...conftest import Command, Said
-from ...openmxu_sim.accelerator.programs import MACHINE, random_memories, random_program
+from ...openmxu_sim.accelerator.programs import MACHINE, check, random_memories, random_program
 from ..testbenches import verilated
 
 CLOCK, BAUD = 1_000_000, 250_000
@@ -62,11 +62,8 @@ def _check(host: Host, seed: int) -> None:
     """Words as the definition says, in the cycles of the accelerator alone."""
     rng = np.random.default_rng(seed)
     program, memories = with_waits(CONFIG, random_program(rng, 4, moves=False)), random_memories(rng, CONFIG)
-    alone = SimulatedAccelerator(CONFIG)
-    alone.write(program, memories)
     cycles, scratchpad = play(host, program, memories)
-    assert cycles == alone.run().cycles
-    run(program, memories)
+    assert cycles == check(SimulatedAccelerator(CONFIG), program, memories).cycles
     assert (scratchpad == memories.scratchpad).all()
 
 
@@ -75,8 +72,8 @@ def test_random_programs_and_such_that_stop_or_never_end(host: Host, monkeypatch
     assert host.identity.accelerator == CONFIG
     for seed in range(4):
         _check(host, seed)
-    for check in ("check_program", "check_waits"):
-        monkeypatch.setattr(network, check, lambda *_: None)
+    for name in ("check_program", "check_waits"):
+        monkeypatch.setattr(network, name, lambda *_: None)
     pool, memories = "pool reads=0 writes=40\n", random_memories(np.random.default_rng(1), CONFIG)
     with pytest.raises(BoardError, match=r"^command 1 stopped the accelerator of the board on .*: ENGINE$"):
         play(host, assemble(f"{pool}load rows=0 valid=1 address=0\nend"), memories)
