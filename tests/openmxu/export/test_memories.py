@@ -66,11 +66,6 @@ def replaced(text: str, other: str = _OTHER, collision: str = "{WIDTH{1'bx}}") -
 BUS = {**SMALL, "splitter": True, "result": "bf16"}
 
 
-def wrapping(component: Any, change: Callable[[str], str]) -> Callable[[str], str]:
-    """What a bench runs in place of the plain export."""
-    return lambda text: change(to_verilog(component, memories="wrapped"))
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("design", "options", "change", "how"),
@@ -82,7 +77,8 @@ def wrapping(component: Any, change: Callable[[str], str]) -> Callable[[str], st
 )
 def test_a_wrapped_unit(bench: Bench, design: str, options: Any, change: Any, how: Any) -> None:
     """On the bench of the unit: bits, cycles, stalls. Another memory in its place promises no more than the page."""
-    bench(design, options, mutate=wrapping(build(design, **options), change), **how)
+    text = change(to_verilog(build(design, **options), memories="wrapped"))
+    bench(design, options, mutate=lambda _: text, **how)
 
 
 @pytest.mark.slow
@@ -97,9 +93,9 @@ def test_a_wrapped_unit(bench: Bench, design: str, options: Any, change: Any, ho
 def test_a_wrong_memory_is_seen(bench: Bench, right: str, wrong: str) -> None:
     """So it is the memory in place of the module that the unit uses."""
     assert _OTHER.count(right) == 1
-    change = wrapping(build("mxu_2x2", **SMALL), lambda text: replaced(text, _OTHER.replace(right, wrong)))
+    text = replaced(to_verilog(build("mxu_2x2", **SMALL), memories="wrapped"), _OTHER.replace(right, wrong))
     with pytest.raises(BenchFailedError, match="failed: "):
-        bench("mxu_2x2", SMALL, count=200, simulator="icarus", mutate=change)
+        bench("mxu_2x2", SMALL, count=200, simulator="icarus", mutate=lambda _: text)
 
 
 @pytest.mark.slow

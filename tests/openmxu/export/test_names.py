@@ -149,11 +149,10 @@ _CHOICES = {
 
 
 def unit(choices: dict[str, Any]) -> Any:
-    operand = "bf16" if choices["splitter"] else choices["operand"]
-    formats = {name: operand if choices[name] == "operand" else "fp32" for name in ("source", "result")}
     if choices["splitter"]:
-        formats["source"] = "fp32"
-    return build("mxu", **choices | formats | {"operand": operand})
+        choices = choices | {"operand": "bf16", "source": "fp32"}
+    formats = {name: choices["operand"] for name in ("source", "result") if choices[name] == "operand"}
+    return build("mxu", **choices | formats)
 
 
 @pytest.mark.parametrize("count", [1, slow(2), thorough(6)])

@@ -114,8 +114,6 @@ def bench(component: Any, name: str, text: str, starts: list[tuple[str, str]], c
 
 # The smallest units: Icarus is slow, and all that a reset clears has no size.
 _SMALL = {"depth": 4, "rows": 1, "columns": 1}
-
-
 _UNITS = [f"mxu_{each}" for each in ("2x2_splitter", "2x2_status", "2x2_axi", "4x4_ieee", "4x4_pipelined")]
 
 

@@ -1,6 +1,5 @@
 """The script that gathers designs of others for a comparison; no design of others is here."""
 
-import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -9,7 +8,7 @@ import pytest
 
 from openmxu.area.subject.peers import read_peers
 
-from ....conftest import load_file, needs_git
+from ....conftest import load_file, needs_git, ran
 
 _FILES = {
     "hardfloat": "source/{}.v: HardFloat_primitives HardFloat_rawFN isSigNaNRecFN mulRecFN addRecFN mulAddRecFN "
@@ -74,8 +73,8 @@ def test_the_commit_is_the_version(gather: ModuleType, tmp_path: Path) -> None:
     given, there = made("bfloat16_fma", tmp_path), str(tmp_path / "their bfloat16_fma")
     author = ["-c", "user.name=A", "-c", "user.email=a@example.org"]
     for command in (["init", "--quiet"], ["add", "."], [*author, "commit", "--quiet", "--message", "one"]):
-        subprocess.run(["git", "-C", there, *command], check=True)
-    head = subprocess.check_output(["git", "-C", there, "rev-parse", "HEAD"], text=True)
+        ran(["git", "-C", there, *command], check=True)
+    head = ran(["git", "-C", there, "rev-parse", "HEAD"], check=True).stdout
     gather.main([str(tmp_path / "theirs"), given])
     assert read_peers(tmp_path / "theirs")[0].version.startswith(f"{head[:12]} of 20")
 
