@@ -61,8 +61,8 @@ class _Reader(Reader):
 
     def _pll(self, part: _Part) -> None:
         made = [port for port in ("CLKOP", "CLKOS", "CLKOS2", "CLKOS3") if port in part.nets]
-        # One of its own outputs is its feedback.
-        used = [port for port in made if part.nets[port] != part.nets.get("CLKFB")]
+        # One of its own outputs may be its feedback.
+        used = [port for port in made if part.nets[port] != part.nets.get("CLKFB")] or made
         self._multiply(part, used, ("LOCK", "INTLOCK"))
 
     def _pin(self, part: _Part) -> None:

@@ -12,7 +12,7 @@ from openmxu.unit.queue import Queue
 from openmxu_boards.protocol import Decoder, encode
 from openmxu_boards.simulated.pins import Levels, Reader, levels_of
 from openmxu_boards.soc.frames import FrameReceiver, FrameSender
-from openmxu_boards.soc.uart import UartReceiver, UartTransmitter
+from openmxu_boards.soc.uart import UartReceiver, UartTransmitter, divisor_of
 
 from ...clocked import clocked
 from ...conftest import slow
@@ -75,6 +75,11 @@ def test_receiver_of_missing_stop_bit_break_and_noise() -> None:
     cut[-8:] = pulse[10:13] = 0
     assert received(np.concatenate([cut, high, a, low, low, high, b]), 8) == [(0x55, 1), (97, 0), (0, 1), (98, 0)]
     assert received(np.concatenate([pulse, c]), 8) == [(99, 0)]
+
+
+def test_divisors() -> None:
+    assert divisor_of(12_000_000, 1_000_000) == 12
+    assert divisor_of(25_000_000, 115_200) == 217
 
 
 def test_reader_in_pieces() -> None:
