@@ -243,22 +243,19 @@ def _peer_ratios() -> str:
     libraries = [[each for each in found.targets if name in each.name] for name in ("sky130", "sg13g2")]
 
     def ratios(design: str, figure: str, smaller: str, larger: str) -> str:
-        ours, theirs = (
-            [min(getattr(found.find(name, each.label), figure) for each in library) for library in libraries]
-            for name in (against[design], design)
-        )
-        values = [their / our for their, our in zip(theirs, ours, strict=True)]
+        values = []
+        for library in libraries:
+            theirs, ours = (peers.least(found, name, library, figure)[0] for name in (design, against[design]))
+            values.append(theirs / ours)
         word = smaller if max(values) < 1 else larger if min(values) >= 1 else "alike"
         return f"{word} ({', '.join(f'{value:.2f}' for value in values)})"
 
-    rows = [
-        [part, *(design and f"{ratios(design, *_AREA)}, {ratios(design, *_DELAY)}" for design in designs)]
-        for part, designs in _BESIDE.items()
-    ]
+    def beside(design: str) -> str:
+        size, delay = ratios(design, "combinational", "smaller", "larger"), ratios(design, "delay", "faster", "slower")
+        return f"{size}, {delay}"
+
+    rows = [[part, *(beside(design) if design else "" for design in designs)] for part, designs in _BESIDE.items()]
     return table(["beside our", "HardFloat, recoded ports", "HardFloat", "FPnew", "ChipLab"], rows, words=5)
-
-
-_AREA, _DELAY = ("combinational", "smaller", "larger"), ("delay", "faster", "slower")
 
 
 def _errors() -> accuracy.Accuracy:

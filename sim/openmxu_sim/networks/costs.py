@@ -201,7 +201,7 @@ def _table(rows: Sequence[Cost], energies: Sequence[float] | None) -> str:
     heads += ["to zero", "to infinity"] if seen else []
     heads += ["direction", "SQNR, dB", "largest error"] if measured else []
     heads += ["mJ"] if energies else []
-    lines = []
+    shown = []
     for number, row in enumerate(rows):
         work = row.work
         megabytes = (row.weight_bytes + row.activation_bytes + row.result_bytes) / 1e6
@@ -219,8 +219,8 @@ def _table(rows: Sequence[Cost], energies: Sequence[float] | None) -> str:
             errors = row.errors
             cells += [work.direction, f"{errors.sqnr:.1f}", f"{errors.largest:.2g}"] if errors else ["", "", ""]
         cells += [three_digits(energies[number])] if energies else []
-        lines.append(cells)
-    return table(heads, lines, words=2)
+        shown.append(cells)
+    return table(heads, shown, words=2)
 
 
 class Ledger:

@@ -53,12 +53,10 @@ def _best(peers: Comparison, targets: Sequence[ComparedTarget]) -> Iterator[str]
         f"The smallest combinational area and the shortest delay of {len(targets)} recipes, with the recipe of each. "
         f"One GE is {nand2:g} in the unit of the library."
     )
-    figures = {
-        design.name: [(each, target) for target in targets if (each := peers.find(design.name, target.label))]
-        for design in peers.designs
-    }
-    areas = {name: _least([(e.combinational, t.recipe) for e, t in each]) for name, each in figures.items()}
-    delays = {name: _least([(e.delay, t.recipe) for e, t in each]) for name, each in figures.items()}
+    areas, delays = (
+        {design.name: least(peers, design.name, targets, figure) for design in peers.designs}
+        for figure in ("combinational", "delay")
+    )
     rows = []
     for design in peers.designs:
         area, recipe = areas[design.name]
@@ -78,8 +76,10 @@ def _best(peers: Comparison, targets: Sequence[ComparedTarget]) -> Iterator[str]
     yield table(["design", targets[0].unit, "µm²", "recipe", "to ours", "ns", "recipe", "to ours"], rows)
 
 
-def _least(figures: Sequence[tuple[float | None, str]]) -> tuple[float | None, str]:
-    """The smallest figure, and its recipe."""
+def least(peers: Comparison, name: str, targets: Sequence[ComparedTarget], figure: str) -> tuple[float | None, str]:
+    """A design's smallest figure on targets that differ in their recipes, if it has one, and the recipe."""
+    found = ((peers.find(name, target.label), target.recipe) for target in targets)
+    figures = ((getattr(each, figure), recipe) for each, recipe in found if each is not None)
     return min(((value, recipe) for value, recipe in figures if value is not None), default=(None, ""))
 
 

@@ -73,9 +73,10 @@ def read_mapped(text: str, top: str, kit: Kit) -> Mapped:
     names: dict[Bit, str] = {}
     ports = {}
     for direction, buses in (("input", netlist.inputs), ("output", netlist.outputs)):
+        for name in buses:
+            if not re.fullmatch(r"[A-Za-z_]\w*(\[\d+\])?", name, re.ASCII):
+                raise ValueError(f"ports must have names of letters, digits and _ in a layout, not {name!r}")
         for bit, port in bit_names(buses):
-            if not re.fullmatch(r"[A-Za-z_]\w*(\[\d+\])?", port, re.ASCII):
-                raise ValueError(f"ports must have names of letters, digits and _ in a layout, not {port!r}")
             ports[port] = direction
             if names.setdefault(bit, port) != port:
                 name = f"b{len(instances)}"
