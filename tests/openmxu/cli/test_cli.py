@@ -169,6 +169,7 @@ _MISTAKES = {
         "verilog adder --rows 3": "adder has no parameter 'rows'; it has operand, subnormals, stages",
         "verilog multiplier --operand fp12": "operand must be one of bf16, ",
         "area -o file.txt": "output must be a directory that can be written",
+        "verilog adder --name 2fast": "name must be a Verilog identifier, not '2fast'",
         "cache empty": "invalid choice: 'empty'",
     },
 }
