@@ -41,7 +41,7 @@ class _Design(wiring.Component):
         return m
 
 
-@pytest.mark.parametrize("name", ["a+b", "x.y", "é", "9a"])
+@pytest.mark.parametrize("name", ["a+b", "x.y", "né", "9a"])
 def test_ports_with_names_to_escape_are_refused(name: str) -> None:
     ports = {name: {"direction": "input", "bits": [2, 3]}}
     text = json.dumps({"modules": {"top": {"ports": ports, "cells": {}, "netnames": {}}}})
