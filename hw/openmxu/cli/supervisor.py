@@ -44,6 +44,7 @@ def supervise(command: Callable[[], int]) -> int:
     caught = _pass_on(child)
     status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     interrupts.ignore()
+    _signal.signal(_signal.SIGALRM, _signal.SIG_IGN)  # a timer that still runs would end this process
     os.set_blocking(reader, False)  # processes that the command forked may hold the other end
     os.close(writer)
     with suppress(BlockingIOError):

@@ -105,6 +105,13 @@ def test_signals_while_native_code_keeps_python(number: signal.Signals, code: in
     assert ending.seconds < 5  # 0.5 on a machine with nothing else to do
 
 
+def test_the_end_of_the_timer() -> None:
+    """An interpreter that takes its time to end is not ended by the timer that a signal started."""
+    slow = "type('Slow', (), {'__del__': lambda self, sleep=__import__('time').sleep: sleep(1.5)})()"
+    program = PROGRAM.format(body="os.kill(os.getppid(), signal.SIGTERM); signal.pause()")
+    assert ends([sys.executable, "-c", f"slow = {slow}\n{program}"]) == (143, "", "terminated\n")
+
+
 def test_a_child_of_a_child_may_hold_the_pipe() -> None:
     start = time.monotonic()
     body = "\n    ".join(["if not os.fork(): import time; os.close(1); os.close(2); time.sleep(20)", "os._exit(0)"])
