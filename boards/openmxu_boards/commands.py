@@ -211,8 +211,8 @@ def _board_run(options: argparse.Namespace) -> None:
     from openmxu_sim import simulate
     from openmxu_sim.operands.npy import read_matrix, to_npy
 
-    a, b = read_matrix(options.a, "A"), read_matrix(options.b, "B")
     with reserve(options.output_file) as outputs:
+        a, b = read_matrix(options.a, "A"), read_matrix(options.b, "B")
         with _port(options) as port, bar("beats of results") as progress:
             product = simulate(a, b, precision=options.precision, engine="board", port=port, progress=progress)
         if options.output_file is None:

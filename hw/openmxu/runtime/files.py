@@ -1,4 +1,4 @@
-"""Outputs: checked before the work, and never visible while incomplete.
+"""Outputs: checked before the work, never visible while incomplete, written by one run at a time. Inputs: bounded.
 
 ::
 
@@ -9,13 +9,19 @@
 Invariant: the name of an output stands for the old file or for the whole new one, at any time. The watcher removes the
 hidden files of a killed process (:mod:`openmxu.runtime.process`). If it could not, their locks are gone, and the next
 process that writes to their folder deletes them.
+
+Two runs never mix their outputs: a folder of outputs is locked, and so is the hidden file beside a single one, whose
+name begins with a digest of the output's. The locks are the kernel's, on what is there anyway: none outlives its
+process, and no lock file stays behind, as one of the package filelock would.
 """
 
 import errno
+import hashlib
 import logging
 import os
 import re
 import secrets
+import select
 import stat
 import sys
 import tempfile
@@ -24,7 +30,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from openmxu.runtime.locks import fcntl
+from openmxu.runtime.locks import fcntl, holder
 from openmxu.runtime.process import transient, vacant
 
 _PART = re.compile(r"\.openmxu-[0-9a-f]{16}\.part")
@@ -36,7 +42,16 @@ _PROBE = 4096
 _MOST_LINKS = 40
 """Links that a path may lead through, as in the kernel."""
 
+_PATIENCE = 60
+"""Seconds that the reader of a pipe waits for the first byte."""
+
 _log = logging.getLogger(__name__)
+
+_reserved: set[Path] = set()
+"""Outputs whose places this process holds."""
+
+_folders: set[tuple[int, int]] = set()
+"""Folders of outputs that this process has locked, by device and inode."""
 
 
 class NotStoredError(RuntimeError):
@@ -45,6 +60,37 @@ class NotStoredError(RuntimeError):
 
 class UnreadError(BrokenPipeError):
     """The reader of an output has gone away."""
+
+
+def check_input(path: Path) -> None:
+    """Raise :exc:`ValueError` if an input is one of the outputs, see :func:`reserve`."""
+    if Path(os.path.realpath(path)) in _reserved:
+        raise ValueError(f"outputs must be other files than inputs, not {path}")
+
+
+def open_input(path: Path) -> BinaryIO:
+    """Open a file that a user names; of a pipe, the first byte must come within a minute. See :func:`check_input`."""
+    check_input(path)
+    file = open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK))  # noqa: SIM115  # returned
+    if stat.S_ISFIFO(os.fstat(file.fileno()).st_mode):
+        poll = select.poll()
+        poll.register(file, select.POLLIN)
+        if not poll.poll(1000):
+            _log.warning("waiting for somebody to write to the pipe %s", path)
+            if not poll.poll(1000 * _PATIENCE):
+                file.close()
+                raise TimeoutError(errno.ETIMEDOUT, f"nobody has written to the pipe for {_PATIENCE} s", str(path))
+    os.set_blocking(file.fileno(), True)
+    return file
+
+
+def read_input(path: Path, most: int) -> bytes:
+    """The content of a file that a user names, of at most so many bytes; see :func:`open_input`."""
+    with open_input(path) as file:
+        content = file.read(most + 1)
+    if len(content) > most:
+        raise ValueError(f"{path}: it must have at most {most:,} bytes")
+    return content
 
 
 @contextmanager
@@ -80,6 +126,10 @@ def reserve(*paths: Path | str | None) -> Iterator["Outputs"]:
             if place.target is not None and place.target in [other.target for other in places.values()]:
                 raise ValueError(f"outputs must be different files, not two times {path}")
             places[path] = place
+            if isinstance(place, _Part):
+                place.refuse_others()
+                _reserved.add(place.target)
+                stack.callback(_reserved.discard, place.target)
         outputs = Outputs(places)
         yield outputs
         outputs.check()
@@ -125,7 +175,10 @@ class Outputs:
 
 @contextmanager
 def folder(path: Path) -> Iterator[Path]:
-    """A folder for outputs, made with its parents if missing; new folders that stay empty are removed afterwards."""
+    """A folder for outputs, made with its parents if missing; new folders that stay empty are removed afterwards.
+
+    Another process that writes to it raises a :exc:`ValueError`.
+    """
     with ExitStack() as stack:
         for directory in (*reversed(path.parents), path):
             if not os.path.lexists(directory):
@@ -136,7 +189,41 @@ def folder(path: Path) -> Iterator[Path]:
             raise type(error)(
                 f"output must be a directory that can be written, not {str(path)!r}: {error.strerror}"
             ) from None
+        stack.enter_context(_alone(path))
         yield path
+
+
+@contextmanager
+def _alone(path: Path) -> Iterator[None]:
+    """Hold the lock of a folder of outputs, unless this process holds it already."""
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    except PermissionError:  # a folder may be written to, but not read
+        yield
+        return
+    status = os.fstat(handle)
+    key = status.st_dev, status.st_ino
+    try:
+        if key in _folders:
+            yield
+            return
+        _lock(handle, path)
+        _folders.add(key)
+        try:
+            yield
+        finally:
+            _folders.discard(key)
+    finally:
+        os.close(handle)
+
+
+def _lock(file: int | BinaryIO, path: Path) -> None:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise ValueError(f"output must be written by one run at a time: {holder(file)} writes {path}") from None
+    except OSError:  # a file system without locks
+        pass
 
 
 class _Stream:
@@ -189,13 +276,20 @@ class _Part:
         # Never with more rights for others than the existing file.
         mode = stat.S_IMODE(target.stat().st_mode) & 0o777 if target.exists() else 0o666
         self._stack = ExitStack()
-        self._name, self._file = _create(target.parent, mode, self._stack)
+        self._name, self._file = _create(target, mode, self._stack)
         try:
             _allocate(self._file.fileno())
             os.ftruncate(self._file.fileno(), 0)
         except BaseException:
             self.discard()
             raise
+
+    def refuse_others(self) -> None:
+        """Raise :exc:`ValueError` if another process holds the output, too."""
+        for other in self.target.parent.glob(f"{_mark(self.target)}*.part"):
+            if other != self._name:
+                with suppress(OSError), other.open("rb") as file:  # gone, or somebody else's
+                    _lock(file, self.target)
 
     def open(self) -> BinaryIO:
         """The hidden file."""
@@ -272,10 +366,10 @@ def _descriptor(path: Path) -> int | None:
     return None
 
 
-def _create(where: Path, mode: int, stack: ExitStack) -> tuple[Path, BinaryIO]:
+def _create(target: Path, mode: int, stack: ExitStack) -> tuple[Path, BinaryIO]:
     """A new hidden file, locked, that goes with the stack. The mode is cut by the umask, as for any new file."""
     while True:
-        name = where / f".openmxu-{secrets.token_hex(8)}.part"
+        name = target.parent / f"{_mark(target)}{secrets.token_hex(4)}.part"
         stack.enter_context(transient(name))
         file = os.fdopen(os.open(name, os.O_RDWR | os.O_CREAT | os.O_EXCL, mode), "wb")
         with suppress(OSError):  # without locks no process sweeps
@@ -283,6 +377,11 @@ def _create(where: Path, mode: int, stack: ExitStack) -> tuple[Path, BinaryIO]:
         if os.path.lexists(name):  # no process swept it before it was locked
             return name, file
         file.close()
+
+
+def _mark(target: Path) -> str:
+    """How the names of an output's hidden files begin."""
+    return f".openmxu-{hashlib.sha256(os.fsencode(target.name)).hexdigest()[:8]}"
 
 
 def _allocate(handle: int) -> None:

@@ -5,7 +5,7 @@ import os
 import stat
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -78,3 +78,15 @@ def stands(file: BinaryIO, path: Path) -> bool:
         return os.path.samestat(os.fstat(file.fileno()), os.lstat(path))
     except FileNotFoundError:
         return False
+
+
+def holder(file: int | BinaryIO) -> str:
+    """The process that holds the lock of an open file, as far as the kernel tells."""
+    inode = os.fstat(file if isinstance(file, int) else file.fileno()).st_ino
+    with suppress(OSError):  # another system, or a process that has ended meanwhile
+        for line in Path("/proc/locks").read_text().splitlines():
+            _, kind, *_, process, place, _, _ = line.split()
+            if kind == "FLOCK" and place.endswith(f":{inode}"):
+                command = Path("/proc", process, "cmdline").read_bytes().rstrip(b"\0").replace(b"\0", b" ")
+                return f"process {process} ({command.decode(errors='replace')})"
+    return "another process"

@@ -139,12 +139,9 @@ def _matmul(options: argparse.Namespace) -> None:
     from openmxu_sim import simulate
     from openmxu_sim.operands.npy import read_matrix, to_npy
 
-    a, b = read_matrix(options.a, "A"), read_matrix(options.b, "B")
-    paths = [path.resolve() for path in (options.a, options.b, options.output_file, options.stats, options.vcd) if path]
-    if len(set(paths[2:])) < len(paths[2:]) or set(paths[:2]) & set(paths[2:]):
-        raise ValueError("outputs must differ from each other and from A and B")
     window = _window(options)
     with reserve(options.output_file, options.stats, options.vcd) as outputs:
+        a, b = read_matrix(options.a, "A"), read_matrix(options.b, "B")
         with bar("beats of results") as progress:
             product = simulate(
                 a,

@@ -15,13 +15,15 @@ from typing import Any, BinaryIO, cast
 import numpy as np
 import numpy.typing as npt
 
+from openmxu.runtime.files import open_input
+
 _CHUNK = 1 << 24
 """Bytes read at a time: a header may promise more than there is memory."""
 
 
 def read_matrix(path: Path, parameter: str) -> npt.NDArray[Any]:
     """Read the array in a ``.npy`` file, or in a pipe."""
-    with path.open("rb") as file:
+    with open_input(path) as file:
         status = os.fstat(file.fileno())
         return _array(file, status.st_size if stat.S_ISREG(status.st_mode) else None, path, parameter)
 
@@ -55,7 +57,7 @@ class _Archive(Mapping[str, npt.NDArray[Any]]):
     @contextmanager
     def _opened(self) -> Iterator[zipfile.ZipFile]:
         try:
-            with zipfile.ZipFile(self._path) as archive:
+            with open_input(self._path) as file, zipfile.ZipFile(file) as archive:
                 yield archive
         except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError) as error:  # locked, or packed otherwise
             raise ValueError(f"{self._parameter} must be a .npz file of arrays, not {self._path}: {error}") from None

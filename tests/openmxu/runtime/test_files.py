@@ -3,16 +3,28 @@
 import os
 import re
 import shutil
+import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 from unittest.mock import Mock
 
 import pytest
 
-from openmxu.runtime import locks
-from openmxu.runtime.files import NotStoredError, folder, reserve, write_bytes, write_text, writing
+from openmxu.runtime import files, locks
+from openmxu.runtime.files import (
+    NotStoredError,
+    folder,
+    open_input,
+    read_input,
+    reserve,
+    write_bytes,
+    write_text,
+    writing,
+)
 from openmxu.runtime.locks import LockedError, lock
 
 from .conftest import contents, python, wait_until
@@ -325,6 +337,59 @@ def test_folders(tmp_path: Path) -> None:
     problem = r"^output must be a directory that can be written, not '.*file': File exists$"
     with pytest.raises(OSError, match=problem), folder(tmp_path / "a" / "b" / "file"):
         pass
+
+
+WRITER = """
+from openmxu.runtime.files import folder, reserve
+with {held}:
+    print(flush=True)
+    input()
+"""
+
+
+@pytest.mark.parametrize(
+    ("held", "claim"),
+    [("folder(Path('out'))", folder), ("reserve('out')", reserve), ("reserve('link', 'other')", reserve)],
+)
+def test_one_run_at_a_time(held: str, claim: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second is refused with who writes there; what a killed one leaves refuses nobody."""
+    monkeypatch.chdir(tmp_path)
+    Path("link").symlink_to("out")
+    program = "from pathlib import Path" + WRITER.format(held=held)
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    with subprocess.Popen(
+        [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment
+    ) as other:
+        assert other.stdout is not None
+        other.stdout.readline()
+        who = rf"process {other.pid} \({re.escape(sys.executable)} -c from pathlib.*\) writes .*out$"
+        message = f"^output must be written by one run at a time: {who}"
+        with pytest.raises(ValueError, match=re.compile(message, re.DOTALL)), claim(Path("out")):
+            pass
+        with claim(Path("elsewhere")):
+            other.kill()
+    with claim(Path("out")), claim(Path("once more")):
+        pass
+    with folder(tmp_path), folder(tmp_path):  # of this run, one within the other
+        pass
+
+
+def test_inputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bounded, no output, and no pipe to which nobody writes."""
+    monkeypatch.setattr(files, "_PATIENCE", 0)
+    write_text(tmp_path / "file", "12345")
+    assert read_input(tmp_path / "file", 5) == b"12345"
+    for path in (tmp_path / "file", Path("/dev/zero")):
+        with pytest.raises(ValueError, match=f"^{path}: it must have at most 4 bytes$"):
+            read_input(path, 4)
+    (tmp_path / "link").symlink_to("file")
+    with reserve(tmp_path / "file"), pytest.raises(ValueError, match=r"outputs must be other files than inputs, not"):
+        open_input(tmp_path / "link")
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(TimeoutError, match="nobody has written to the pipe for 0 s"):
+        open_input(tmp_path / "pipe")
+    with pytest.raises(IsADirectoryError):
+        open_input(tmp_path)
 
 
 # Locks

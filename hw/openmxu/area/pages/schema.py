@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
+from openmxu.runtime.files import read_input
+
 SCHEMA = 2
 """Version of the layout of ``area.json``: increased whenever a reader would have to change."""
 
@@ -79,10 +81,7 @@ def read_report(path: Path) -> dict[str, Any]:
     def refusal(reason: object) -> ValueError:
         return ValueError(f"the report must be an area.json of openmxu area, not {path}: {reason}")
 
-    with path.open("rb") as file:
-        text = file.read(_MOST_BYTES + 1)
-    if len(text) > _MOST_BYTES:
-        raise refusal(f"it must be at most {_MOST_BYTES >> 20} MiB")
+    text = read_input(path, _MOST_BYTES)
     try:
         report = json.loads(text, parse_constant=_refuse_constant, parse_float=_finite)
     except RecursionError:

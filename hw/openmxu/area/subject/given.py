@@ -39,11 +39,15 @@ from openmxu.area.subject.peers import (
 from openmxu.area.subject.points import PARTS
 from openmxu.export.verilog import to_rtlil
 from openmxu.runtime import process
+from openmxu.runtime.files import check_input, read_input
 
 AUTO = "auto"
 """Choose the reader by the ends of names: slang for ``.sv``, Yosys's own for the rest."""
 
 _VHDL = (".vhd", ".vhdl")
+
+_MOST_LIST = 1 << 24
+"""Largest size of a file list in bytes."""
 
 _LIMIT = 600.0
 """Seconds after which ghdl is given up."""
@@ -101,6 +105,7 @@ def _check_files(own: Given) -> None:
     for path in own.files:
         if not path.is_file():
             raise ValueError(f"--verilog must be files, and {str(path)!r} is none")
+        check_input(path)
     for path in own.include:
         if not path.is_dir():
             raise ValueError(f"--include must be folders, and {str(path)!r} is none")
@@ -122,8 +127,8 @@ def _is_constant(text: str) -> bool:
 def listed(path: Path) -> tuple[list[Path], list[Path], list[tuple[str, str]]]:
     """The files, include folders and macros of a file list; its paths are relative to its own folder."""
     try:
-        lines = path.read_text().splitlines()
-    except (OSError, UnicodeDecodeError) as error:
+        lines = read_input(path, _MOST_LIST).decode().splitlines()
+    except (OSError, ValueError) as error:
         raise ValueError(f"--filelist must be a text, and {str(path)!r} is none: {error}") from None
     files, include, defines = [], [], []
     for number, line in enumerate(lines, 1):

@@ -14,6 +14,7 @@ from openmxu.area.subject.points import Point, Rtlil
 from openmxu.catalog import FAMILIES, Design
 from openmxu.export.verilog import to_rtlil, to_verilog
 from openmxu.runtime import process
+from openmxu.runtime.files import read_input
 from openmxu.spec.forms import AREA
 
 DESCRIPTION = "peers.toml"
@@ -110,15 +111,12 @@ def read_peers(folder: Path) -> list[Peer]:
     """The designs that a folder's ``peers.toml`` describes."""
     path = folder / DESCRIPTION
     try:
-        with path.open("rb") as file:
-            content = file.read(_MOST_BYTES + 1)
+        content = read_input(path, _MOST_BYTES)
     except OSError as error:
         raise type(error)(
             f"peers must be a folder with a file {DESCRIPTION}, not {str(folder)!r}: {error.strerror}"
         ) from None
     try:
-        if len(content) > _MOST_BYTES:
-            raise ValueError(f"must be of at most {_MOST_BYTES} bytes")
         document = tomllib.loads(_decoded(content))
         tables = document.get("peer")
         if set(document) != {"peer"} or not isinstance(tables, list) or not tables:

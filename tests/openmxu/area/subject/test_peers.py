@@ -154,7 +154,7 @@ def test_what_yosys_cannot_read_is_a_row(folder: Path, tmp_path: Path, command: 
         (NAND, "peer = [1]", "a peer: name must be a text, and is missing"),
         (NAND, NAND + NAND, "name must be given once, not a second time: 'nand'"),
         ("[[peer]]", "[[peer", "peers.toml: "),
-        (NAND, "#" * (1 << 20) + "#", "must be of at most 1048576 bytes"),
+        (NAND, "#" * (1 << 20) + "#", "must have at most 1,048,576 bytes"),
         (NAND, "\xff", "must be text in UTF-8\n"),
     ],
 )
