@@ -104,7 +104,8 @@ def _nothing_left_to_later_tests() -> Iterator[None]:
 def _process() -> dict[str, object]:
     mask = os.umask(0o77)
     os.umask(mask)
-    others = ("PYTEST_", "KMP_", "TORCHINDUCTOR_")  # what OpenMP and PyTorch set when something imports them
+    # what OpenMP, PyTorch and JAX set when something imports them
+    others = ("PYTEST_", "KMP_", "TORCHINDUCTOR_", "TF_CPP_MIN_LOG_LEVEL", "TPU_SKIP_MDS_QUERY")
     return {
         "muted log": logging.root.manager.disable,
         "level of the log": logging.getLogger("openmxu").level,

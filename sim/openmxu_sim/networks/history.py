@@ -28,9 +28,8 @@ class History:
         """
         sides = (a, numerics.operand), (b, numerics.weight_format)
         sizes = tuple(array.shape[-1] for array in (a, b)), tuple(array.shape[1] for array in (a, b) if array.ndim > 3)
-        one, other = (
-            self._of((place, numerics, sizes, number), *side, numerics.subnormals) for number, side in enumerate(sides)
-        )
+        known = place, numerics._replace(seed=0), sizes  # each product has a seed of its own
+        one, other = (self._of((*known, number), *side, numerics.subnormals) for number, side in enumerate(sides))
         return one, other
 
     def _of(self, place: Hashable, array: Floats, spec: str, subnormals: str) -> float | None:

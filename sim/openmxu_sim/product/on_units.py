@@ -126,7 +126,7 @@ def simulate(
     left, right, shape = to_stacks(as_operand(a, "a"), as_operand(b, "b"))
     shorthand: dict[str, Any] = {"rows": rows, "columns": columns, "stages": stages, "splitter": splitter}
     shorthand |= {"terms": terms, "subnormals": subnormals, "operand": operand, "output": output, "weight": weight}
-    sums = {"accumulate": accumulate, "between": None if between == accumulate else between, "seed": seed}
+    sums = {"accumulate": accumulate, "between": between, "seed": seed}
     left, right, shorthand, software = specified = specify(left, right, shorthand, sums)
     precision = find_precision(precision)
     dtype = left.dtype if precision == "default" and left.dtype == right.dtype else None

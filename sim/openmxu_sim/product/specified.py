@@ -47,7 +47,8 @@ def specify(a: _Stack, b: _Stack, shorthand: Mapping[str, Any], sums: Mapping[st
     for name in ("accumulate", "between"):
         if sums[name] is not None:
             find_sum(sums[name], name)
-    software = {name: sums[name] for name in ("accumulate", "between") if sums[name] not in (None, "fp32")}
+    usual = {"accumulate": "fp32", "between": sums["accumulate"]}
+    software = {name: sums[name] for name in usual if sums[name] not in (None, usual[name])}
     unit, arrays = dict(shorthand), [a, b.swapaxes(1, 2)]
     check_seed(sums["seed"])
     specs = shorthand["operand"], shorthand["operand"] if shorthand["weight"] is None else shorthand["weight"]

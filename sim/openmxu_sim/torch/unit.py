@@ -48,8 +48,9 @@ class Unit(ContextDecorator):
         Scales of whole tensors are computed from the largest magnitudes in so many earlier products of the same layer,
         operator and place (delayed scaling); ``None``: from that of the tensor itself.
     seed
-        Seed of stochastic rounding, below 2^32. The same seed and the same sequence of products give the same bits;
-        what a checkpoint computes again is rounded by other numbers.
+        Seed of stochastic rounding, below 2^32: the first operator's, and each further one has the last one's + 65537.
+        The same seed and the same sequence of products give the same bits; what a checkpoint computes again is rounded
+        by other numbers.
     strict
         Whether an operator of PyTorch that multiplies matrices in a way of its own is an error.
     allow
@@ -175,8 +176,8 @@ class Unit(ContextDecorator):
         numerics = self.layers.numerics(layer)
         if self.layers.stochastic:
             with self._counting:
-                self._calls += 1
-            numerics = numerics._replace(seed=(numerics.seed + self._calls * 65537) % 2**32)
+                calls, self._calls = self._calls, self._calls + 1
+            numerics = numerics._replace(seed=(numerics.seed + calls * 65537) % 2**32)
         name = layer if self._trace else ""
         direction = ("backward" if backward else "forward") if self._errors else ""
 
