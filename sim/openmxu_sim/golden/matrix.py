@@ -296,12 +296,12 @@ def _scaled(tile: Values, how: Definition, scales: Sequence[Values | None], draw
     flush, way = how.flush, how.between.way(partial(draw, 3))
     if how.operand.integer:
         tile = rounded(tile, _FP32, flush=flush)
+    if not how.sums.format.has_infinity:
+        tile = np.where(np.isinf(tile), np.nan, tile)
     factors = [np.ones((1, 1)) if scale is None else scale for scale in scales]
     if any(scale is not None for scale in scales):
         both = np.minimum(rounded(factors[0] * factors[1].T, _FP32, flush=False), _FP32.max_finite)
         return rounded_product(tile, both, how.between.format, flush=flush, **way)
-    if not how.sums.format.has_infinity:
-        tile = np.where(np.isinf(tile), np.nan, tile)
     return tile if how.between.format == how.sums.format else rounded(tile, how.between.format, flush=flush, **way)
 
 

@@ -5,9 +5,11 @@ Elements are cast by ml_dtypes, scales and sums are computed in Python's integer
 
 import math
 import re
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
+from functools import partial
 from itertools import product
-from typing import Any
+from typing import Any, NamedTuple
 
 import ml_dtypes
 import numpy as np
@@ -15,8 +17,10 @@ import numpy.typing as npt
 import pytest
 
 from openmxu_sim import golden
+from openmxu_sim.engines import model
 from openmxu_sim.golden.specifications import find_operand, find_sum, prepare
 from openmxu_sim.operands import vectors
+from openmxu_sim.operands.vectors import canonical
 
 from ...bits import same_bits
 
@@ -161,26 +165,238 @@ def test_saturation() -> None:
     assert a[5, 0] == 3
 
 
-# Sums by fractions: each rounding is a search for the two neighbours of an exact value.
+# The definition in fractions, number by number, as docs/explanation/numerics.md has it.
 
 
-def _neighbours(value: Fraction, fraction_width: int) -> tuple[Fraction, Fraction]:
-    """The last place of a value and how many of them it is, towards zero; far from both ends of the range."""
-    exponent = math.floor(math.log2(abs(value))) if value else 0
-    while value and not Fraction(2) ** exponent <= abs(value) < Fraction(2) ** (exponent + 1):
-        exponent += 1 if abs(value) >= Fraction(2) ** (exponent + 1) else -1
-    last = Fraction(2) ** (exponent - fraction_width)
-    return last, abs(value) / last
+class Number(NamedTuple):
+    """A number with its sign: of zeros, too."""
+
+    negative: bool
+    magnitude: Fraction | float
+    """Infinity and NaN are Python's."""
 
 
-def _rounded(value: Fraction, width: int, rounding: str, noise: Fraction) -> Fraction:
-    last, places = _neighbours(value, width)
-    whole = {
-        "truncate": math.floor(places),
-        "stochastic": math.floor(Fraction(math.floor(places * 2**24), 2**24) + noise),
-        "nearest": round(places),
-    }[rounding]
-    return (whole if value >= 0 else -whole) * last
+NAN, ZERO = Number(False, math.nan), Number(False, Fraction(0))
+
+
+class Layout:
+    """A format."""
+
+    def __init__(self, name: str) -> None:
+        widths = {"fp32": "e8f23", "bf16": "e8f7", "fp16": "e5f10", "fp8_e5m2": "e5f2", "fp8_e4m3": "e4f3"}
+        self.name = name
+        exponents, self.fraction = map(int, widths.get(name, name)[1:].split("f"))
+        self.least, self.has_infinity = 2 - 2 ** (exponents - 1), name != "fp8_e4m3"
+        top = 2 ** (exponents - 1) - self.has_infinity
+        self.most = (2 - Fraction(1 + (not self.has_infinity), 2**self.fraction)) * Fraction(2) ** top
+        self.min_normal = Fraction(2) ** self.least
+
+    def rounded(
+        self, x: Number, flush: bool, rounding: str = "nearest", word: Any = 0, *, late: bool = False
+    ) -> Number:
+        """Round once; in flush mode decide underflow before, or, ``late``, afterwards."""
+        m: Any = x.magnitude
+        if math.isnan(m) or (math.isinf(m) and not self.has_infinity):
+            return NAN
+        if m == 0 or math.isinf(m):
+            return x
+        if flush and not late and m < self.min_normal:
+            return Number(x.negative, Fraction(0))
+        exponent = _exponent(m) if late else max(_exponent(m), self.least)
+        last = Fraction(2) ** (exponent - self.fraction)
+        kept = {
+            "nearest": round(m / last),
+            "truncate": math.floor(m / last),
+            "stochastic": math.floor(Fraction(math.floor(m / last * 2**24), 2**24) + word),
+        }[rounding]
+        m = kept * last
+        if m > self.most:
+            m = self.most if rounding == "truncate" else math.inf if self.has_infinity else math.nan
+        return Number(x.negative, Fraction(0) if late and flush and m < self.min_normal else m)
+
+
+def _exponent(m: Fraction) -> int:
+    exponent = m.numerator.bit_length() - m.denominator.bit_length()
+    return exponent if Fraction(2) ** exponent <= m else exponent - 1
+
+
+def _product(x: Number, y: Number) -> Number:
+    return Number(x.negative != y.negative, x.magnitude * y.magnitude)
+
+
+def _total(terms: Sequence[Number]) -> Number:
+    """The exact sum."""
+    infinite = {term.negative for term in terms if math.isinf(term.magnitude)}
+    if any(math.isnan(term.magnitude) for term in terms) or len(infinite) == 2:
+        return NAN
+    if infinite:
+        return Number(infinite.pop(), math.inf)
+    total = sum(-term.magnitude if term.negative else term.magnitude for term in terms)
+    return Number(total < 0 if total else all(term.negative for term in terms), abs(total))
+
+
+def _block(psum: Number, pairs: Sequence[tuple[Number, Number]], place: int) -> Number:
+    """The sum of several terms, each cut at a place below the largest exponent."""
+    terms = [psum, *(_product(x, y) for x, y in pairs)]
+    found = [
+        _exponent(x.magnitude) + _exponent(y.magnitude) for x, y in pairs if 0 < x.magnitude * y.magnitude < math.inf
+    ]
+    found += [_exponent(psum.magnitude)] if 0 < psum.magnitude < math.inf else []
+    unit = Fraction(2) ** (max(found, default=0) - place)
+    finite = [
+        term if not math.isfinite(term.magnitude) else Number(term.negative, term.magnitude // unit * unit)
+        for term in terms
+    ]
+    return _total(finite)
+
+
+class Side:
+    """Operands of a product, (rows, K), as their specification makes them."""
+
+    def __init__(self, x: Floats, spec: str, stream: int, flush: bool, seed: int, largest: float | None) -> None:
+        name, *self.modifiers = spec.split("/")
+        self.layout, self.stream, self.flush, self.seed = Layout(name), stream, flush, seed
+        self.x = [[self._read(value) for value in row] for row in x]
+        found = [re.fullmatch(r"tensor|row|block(\d+)", modifier) for modifier in self.modifiers]
+        self.group = next((match for match in found if match), None)
+        self.largest = largest
+        self.numbers = [[self._number(row, k) for k in range(x.shape[1])] for row in range(len(x))]
+
+    def _read(self, value: np.float32) -> Number:
+        exact = float(value)
+        flushed = self.flush and abs(exact) < 2.0**-126
+        return Number(
+            bool(np.signbit(value)), Fraction(0 if flushed else abs(exact)) if math.isfinite(exact) else abs(exact)
+        )
+
+    def peak(self, row: int, k: int) -> Fraction:
+        """The largest finite magnitude among the numbers that share a scale with one."""
+        assert self.group
+        if self.group[0] == "tensor" and self.largest is not None:
+            return Fraction(self.largest)
+        length = int(self.group[1] or 1 << 20)
+        rows = self.x if self.group[0] == "tensor" else [self.x[row]]
+        shared = [each for line in rows for each in line[k // length * length :][:length]]
+        return max((Fraction(each.magnitude) for each in shared if math.isfinite(each.magnitude)), default=Fraction(0))
+
+    def scale(self, row: int, k: int) -> Fraction:
+        """What numbers are divided by."""
+        exact = self.peak(row, k) / self.layout.most
+        if not exact:
+            return Fraction(1)
+        least = Fraction(2) ** _exponent(exact)
+        scale: Any = least if least == exact else 2 * least
+        if "fp32" in self.modifiers:
+            scale = Layout("fp32").rounded(Number(False, exact), False).magnitude
+        return Fraction(min(max(scale, Fraction(2) ** -126), Fraction(2) ** 127))
+
+    def _number(self, row: int, k: int) -> Number:
+        x, most = self.x[row][k], self.layout.most
+        if self.group and math.isfinite(x.magnitude):
+            x = Layout("fp32").rounded(Number(x.negative, x.magnitude / self.scale(row, k)), False)
+            if "fp32" in self.modifiers and self.x[row][k].magnitude <= self.peak(row, k):
+                x = Number(x.negative, min(x.magnitude, most))
+        rounding = "stochastic" if "stochastic" in self.modifiers else "nearest"
+        number = self.layout.rounded(x, self.flush, rounding, _noise(self.seed, self.stream, row, k))
+        too_large = not math.isfinite(number.magnitude) and not math.isnan(x.magnitude)
+        return Number(x.negative, most) if too_large and "saturate" in self.modifiers else number
+
+
+def _defined(
+    a: Floats, b: Floats, *, rows: int, subnormals: str, operand: str, weight: str, accumulate: str, between: str,
+    terms: int = 1, seed: int = 0, largest: tuple[float | None, float | None] = (None, None),
+) -> Floats:  # fmt: skip
+    flush, result = subnormals == "flush", np.empty((len(a), b.shape[1]), np.float32)
+    left, right = (
+        Side(x, spec, stream, flush, seed, peak)
+        for stream, (x, spec, peak) in enumerate(zip((a, b.T), (operand, weight), largest, strict=True))
+    )
+    name, *ways = accumulate.split("/")
+    sums, rounding = Layout(name), next((way for way in ways if not way.startswith("guard")), "nearest")
+    guard = next((int(way[5:]) for way in ways if way.startswith("guard")), 3)
+    name, *others = between.split("/")
+    tiles, across = Layout(name), others[0] if others else "nearest"
+    for i, j in product(range(len(a)), range(b.shape[1])):
+
+        def word(k: int, kind: int, at: int = i * b.shape[1] + j) -> Fraction:
+            return _noise(seed, 2, at, 4 * k + kind)
+
+        total = ZERO
+        for first in range(0, a.shape[1], rows):
+            tile, end = ZERO, min(first + rows, a.shape[1])
+            for k in range(first, end, terms):
+                pairs = [(left.numbers[i][at], right.numbers[j][at]) for at in range(k, min(k + terms, end))]
+                if terms > 1:
+                    exact = _block(tile, pairs, sums.fraction + guard)
+                    tile = sums.rounded(exact, flush, rounding, word(k, 1), late=True)
+                else:
+                    one = sums.rounded(_product(*pairs[0]), flush, rounding, word(k, 0))
+                    tile = sums.rounded(_total([tile, one]), flush, rounding, word(k, 1))
+            if left.group or right.group:
+                scales = [side.scale(at, first) if side.group else 1 for side, at in ((left, i), (right, j))]
+                both = Layout("fp32").rounded(Number(False, Fraction(scales[0] * scales[1])), False).magnitude
+                tile = _product(tile, Number(False, min(both, Layout("fp32").most)))
+            if left.group or right.group or tiles.name != sums.name:
+                tile = tiles.rounded(tile, flush, across, word(first, 3))
+            total = tiles.rounded(_total([total, tile]), flush, across, word(first, 2)) if first else tile
+        result[i, j] = -float(total.magnitude) if total.negative else float(total.magnitude)
+    return result
+
+
+_OPERANDS = [
+    "bf16",
+    "fp16",
+    "fp8_e4m3",
+    "fp32",
+    "e3f4/row",
+    "fp8_e4m3/tensor",
+    "fp8_e5m2/block8/fp32",
+    "fp16/row/saturate",
+]
+_OPERANDS += ["fp8_e4m3/row/fp32/stochastic", "bf16/stochastic", "fp8_e4m3/saturate", "fp32/tensor/fp32"]
+_SUMS = [
+    "fp32",
+    "bf16",
+    "fp8_e4m3",
+    "e5f2/truncate",
+    "fp8_e4m3/stochastic",
+    "fp32/stochastic",
+    "e8f13/truncate",
+    "e2f1",
+]
+
+
+def _cases() -> Iterator[dict[str, Any]]:
+    """Each pair of parameters' values, beside others at random; a narrow sum is added across tiles in each format."""
+    rng = np.random.default_rng(95162)
+    for operand, sums in product(_OPERANDS, _SUMS):
+        pick = partial(rng.choice, size=None)
+        terms = int(pick([1, 1, 2, 4]))
+        guard = f"/guard{pick([0, 1, 2])}" if terms > 1 and pick(2) else ""
+        yield {
+            **{"operand": operand, "weight": str(pick(_OPERANDS)), "accumulate": sums + guard, "terms": terms},
+            **{"between": str(pick([sums, "fp32", "bf16", "fp8_e4m3", "fp16/stochastic"])), "rows": int(pick([4, 8]))},
+            **{"subnormals": str(pick(["flush", "ieee"])) if terms == 1 else "flush", "seed": int(pick(2**32))},
+            **({"largest": (3.5, None)} if "tensor" in operand and pick(2) else {}),
+        }
+
+
+def _hostile(rows: int, inner: int, seed: int) -> Floats:
+    """Numbers whose products meet, overflow and underflow, and what is no number."""
+    rng = np.random.default_rng(seed)
+    x = np.ldexp(rng.standard_normal((rows, inner)), rng.choice([0, 0, 0, 7, -7, 60, -75], (rows, 1))).astype(
+        np.float32
+    )
+    odd = np.float32([0, -0.0, np.inf, -np.inf, np.nan, 2.0**-127, 1, 448, -464, 3e38])
+    return np.where(rng.random(x.shape) < 0.06, rng.choice(odd, x.shape), x)
+
+
+def test_products_by_fractions() -> None:
+    for number, how in enumerate(_cases()):
+        a, b = _hostile(4, 11, number), _hostile(3, 11, number + 1000).T
+        expected = canonical(golden.to_bits(_defined(a, b, **how)))
+        for engine in (golden, model):
+            same_bits(golden.to_bits(engine.matmul(a, b, **how)), expected, note=f"{engine.__name__}, {how}")
 
 
 def _mixed(x: int) -> int:
@@ -194,32 +410,9 @@ def _noise(seed: int, stream: int, row: int, column: int) -> Fraction:
     return Fraction(_mixed(_mixed(row ^ start) ^ _mixed(column)) >> 8, 2**24)
 
 
-@pytest.mark.parametrize("rounding", ["truncate", "stochastic", "nearest"])
-@pytest.mark.parametrize(("width", "between"), [(7, 23), (23, 23), (13, 10)])
-def test_sums_by_fractions(rounding: str, width: int, between: int) -> None:
-    rng = np.random.default_rng(width)
-    m, k, n, rows, seed = 4, 11, 3, 4, 77
-    a, b = (rng.normal(size=shape).astype(ml_dtypes.bfloat16).astype(np.float32) for shape in ((m, k), (k, n)))
-    a[0, 5] *= np.float32(2.0**-40)  # beyond what binary64 adds exactly
-    b[7, 1] *= np.float32(2.0**60)
-    way = "" if rounding == "nearest" else f"/{rounding}"
-    specs = {"accumulate": f"e8f{width}{way}", "between": f"e8f{between}{way}"}
-    result = golden.matmul(a, b, rows=rows, operand="bf16", seed=seed, **specs)
-    for i, j in product(range(m), range(n)):
-        at = i * n + j
-        total = Fraction(0)
-        for first in range(0, k, rows):
-            tile = Fraction(0)
-            for step in range(first, min(first + rows, k)):
-                exact = Fraction(float(a[i, step])) * Fraction(float(b[step, j]))
-                one = _rounded(exact, width, rounding, _noise(seed, 2, at, 4 * step))
-                tile = _rounded(tile + one, width, rounding, _noise(seed, 2, at, 4 * step + 1))
-            if width != between:
-                tile = _rounded(tile, between, rounding, _noise(seed, 2, at, 4 * first + 3))
-            if first:
-                tile = _rounded(total + tile, between, rounding, _noise(seed, 2, at, 4 * first + 2))
-            total = tile
-        assert Fraction(float(result[i, j])) == total, (i, j)
+def _at_random(x: np.float32, width: int, word: Fraction) -> float:
+    number = Number(bool(x < 0), abs(Fraction(float(x))))
+    return float(Layout(f"e8f{width}").rounded(number, False, "stochastic", word).magnitude) * (-1 if x < 0 else 1)
 
 
 @pytest.mark.parametrize(("spec", "width"), [("bf16/stochastic", 7), ("e5f2/stochastic", 2)])
@@ -228,13 +421,11 @@ def test_operands_at_random(spec: str, width: int) -> None:
     x = np.random.default_rng(0).normal(size=(200, 50)).astype(np.float32)
     result = golden.matmul(x, np.eye(50, dtype=np.float32), rows=50, operand=spec, weight="fp32", seed=5)
     for i, j in product(range(200), range(50)):
-        exact = Fraction(float(x[i, j]))
-        if abs(exact) >= Fraction(1, 2**14):
-            assert Fraction(float(result[i, j])) == _rounded(exact, width, "stochastic", _noise(5, 0, i, j))
+        if abs(x[i, j]) >= 2.0**-14:
+            assert result[i, j] == _at_random(x[i, j], width, _noise(5, 0, i, j))
     assert abs(np.mean(result - x)) < 4 * 2.0**-width / math.sqrt(x.size), "no bias"
     weights = golden.matmul(np.eye(50, dtype=np.float32), x.T[:, :7], rows=50, operand="fp32", weight=spec, seed=5)
-    exact = Fraction(float(x[3, 4]))
-    assert Fraction(float(weights[4, 3])) == _rounded(exact, width, "stochastic", _noise(5, 1, 3, 4))
+    assert weights[4, 3] == _at_random(x[3, 4], width, _noise(5, 1, 3, 4))
 
 
 def test_integers() -> None:
