@@ -279,6 +279,11 @@ _OPTIONS: list[tuple[dict[str, Any], str]] = [
     ({"engine": "pysim", "stalls": -1}, "stalls must be an integer >= 0, not -1"),
     ({"operand": "nvfp4", **_COMPILED}, f"^operand {_FORMAT} 'nvfp4'$"),
     ({"weight": "bf16/row", **_COMPILED}, f"^weight {_FORMAT} 'bf16/row'$"),
+    ({"terms": 16, **_COMPILED}, "^terms must be 1, 2, 4 or 8 on an engine with a clock, not 16$"),
+    ({"terms": 32, "engine": "board"}, "^terms must be 1, 2, 4 or 8 on engine 'board', not 32$"),
+    ({"terms": 32, "subnormals": "ieee"}, "^terms must be 1 with gradual underflow, .*, not 32$"),
+    ({"terms": 16, "rows": 4}, "^rows must be a multiple of terms=16, not 4$"),
+    ({"terms": 16, "unit": MxuConfig(16, 2)}, "^terms must not be given together with unit$"),
     ({"between": "bf16", **_COMPILED}, "^between must be 'fp32' on an engine with a clock, not 'bf16'$"),
 ]
 

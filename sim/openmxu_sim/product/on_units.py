@@ -87,9 +87,10 @@ def simulate(
         and one pass will do, the unit's streams carry that format, else fp32.
     accumulate, between, seed
         Format of products and sums, that of sums of tiles, named likewise, and the seed of stochastic rounding. The
-        hardware has fp32; the engines without a clock compute others, too. They also take operands and sums with
-        modifiers, ``"fp8_e4m3/row"``, see :func:`openmxu_sim.golden.specifications.find_operand`; all engines take MX
-        numbers, such as ``"mxfp4"``, as the bf16 numbers that they are.
+        hardware has fp32, and at most 8 terms; the engines without a clock compute other sums, too, and 16 and 32
+        terms, with the cycles of 8. They also take operands and sums with modifiers, ``"fp8_e4m3/row"``, see
+        :func:`openmxu_sim.golden.specifications.find_operand`; all engines take MX numbers, such as ``"mxfp4"``, as the
+        bf16 numbers that they are.
     precision
         One of :data:`PRECISIONS`: the passes that make fp32 products. Also what JAX and PyTorch call them, see
         :data:`openmxu.spec.passes.ALIASES`, and members of JAX's ``Precision``.

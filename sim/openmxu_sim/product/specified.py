@@ -6,8 +6,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from openmxu.spec.stages import TERMS
 from openmxu_sim import golden
-from openmxu_sim.golden.setup import check_seed
+from openmxu_sim.golden.setup import check_seed, check_terms
 from openmxu_sim.golden.specifications import Operand, find_operand, find_sum, largest_magnitude, prepare
 
 _Stack = npt.NDArray[Any]
@@ -24,23 +25,30 @@ class Specified(NamedTuple):
     @property
     def why(self) -> str:
         """Why hardware does not compute it."""
-        narrow = {"accumulate", "between"} & set(self.software)
-        return "the hardware has fp32 sums" if narrow else "the hardware does not scale operands"
+        if {"accumulate", "between"} & set(self.software):
+            return "the hardware has fp32 sums"
+        return (
+            f"the hardware has {_TERMS} terms" if "terms" in self.software else "the hardware does not scale operands"
+        )
 
     def check_clock(self, engine: str) -> None:
         """Refuse what an engine with a clock does not compute."""
         for name, value in self.software.items():
             if name == "seed":
                 continue
-            allowed = "a format, or one of MX," if name in _SIDES else "'fp32'"
+            allowed = {"terms": _TERMS, **dict.fromkeys(_SIDES, "a format, or one of MX,")}.get(name, "'fp32'")
             raise ValueError(f"{name} must be {allowed} on {engine}, not {value!r}")
 
 
 _SIDES = ("operand", "weight")
 
+_TERMS = f"{', '.join(map(str, TERMS[:-1]))} or {TERMS[-1]}"
+"""Numbers of terms that hardware has."""
+
 
 def specify(a: _Stack, b: _Stack, shorthand: Mapping[str, Any], sums: Mapping[str, Any]) -> Specified:
-    """Decode MX numbers, as bf16 holds them; what else is no format of hardware is left to engines without a clock.
+    """Decode MX numbers, as bf16 holds them; what else no hardware has is left to engines without a clock, beside the
+    nearest unit.
 
     Parameters of the unit, and of its sums, are ``None`` where they are not given.
     """
@@ -51,6 +59,10 @@ def specify(a: _Stack, b: _Stack, shorthand: Mapping[str, Any], sums: Mapping[st
     software = {name: sums[name] for name in usual if sums[name] not in (None, usual[name])}
     unit, arrays = dict(shorthand), [a, b.swapaxes(1, 2)]
     check_seed(sums["seed"])
+    terms, rows = unit["terms"], unit["rows"]
+    if terms in (16, 32):
+        check_terms(terms, rows if isinstance(rows, int) else terms, unit["subnormals"] or "flush")
+        software["terms"], unit["terms"] = terms, max(TERMS)
     specs = shorthand["operand"], shorthand["operand"] if shorthand["weight"] is None else shorthand["weight"]
     for number, (name, spec) in enumerate(zip(_SIDES, specs, strict=True)):
         side = None if spec is None else find_operand(spec, name)
