@@ -52,7 +52,10 @@ CASES: Mapping[str, list[dict[str, Any]]] = {
     ],
     "seed": [{"seed": 7, "operand": "bf16/stochastic"}, {"seed": 2**32 - 1, "accumulate": "bf16/stochastic"}],
     "output": [{"output": "bf16"}, {"output": "fp16", "operand": "fp16", **_CUT}],
-    "largest": [{"largest": (9e3, None), "operand": "fp8_e4m3/tensor"}, {"largest": (None, 9e3), "operand": "nvfp4"}],
+    "largest": [
+        {"largest": (1e9 / 7, None), "operand": "fp8_e4m3/tensor/fp32"},
+        {"largest": (None, 9e3 / 7), "operand": "nvfp4"},
+    ],
     "history": [{"history": 1, "operand": name} for name in ("fp8_e4m3/tensor", "fp8_e4m3/tensor/stochastic")],
     "gradient": [{"gradient": name, "weight": "fp16", "rows": 1} for name in ("fp8_e5m2", "fp8_e4m3/row")],
     "layers": [{"layers": {"it": each}} for each in ({"operand": "fp16", "rows": 16}, {**_CUT, "between": "fp32"})],

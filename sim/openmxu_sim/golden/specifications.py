@@ -7,7 +7,8 @@ it; :func:`prepare` makes fp32 numbers that the unit's own conversion then leave
 of operands
 ``tensor``          one scale for the matrix, ``row``: one for each row of activations and column of weights,
                     ``blockN``: one for each N of these along the inner dimension
-``fp32``            scales are any fp32 numbers; without it they are powers of two
+``fp32``            scales are any fp32 numbers, by which their own numbers do not overflow; without it they are powers
+                    of two
 ``saturate``        too large numbers become the largest finite one
 ``stochastic``      rounded up with the probability of what is cut off
 of sums
@@ -201,8 +202,12 @@ def prepare(
         peaks = _peaks(values, length)
         if operand.group == "tensor":
             peaks = np.full((1, 1), np.max(peaks, initial=0.0) if largest is None else largest)
-        scales = _scales(peaks, 127.0 if operand.integer else operand.format.max_finite, operand.any_scale)
+        most = 127.0 if operand.integer else operand.format.max_finite
+        scales = _scales(peaks, most, operand.any_scale)
+        # A scale in fp32 is rounded: what it was made of may be a place above the largest number.
+        own = np.abs(values) <= _spread(peaks, length, values.shape)
         values = _fp32(values / _spread(scales, length, values.shape))
+        values = np.where(own, np.clip(values, -most, most), values)
     rounding = "nearest" if draw is None else "stochastic"
     if operand.integer:
         limited = np.clip(np.where(np.isnan(values), 0.0, values), -127, 127)

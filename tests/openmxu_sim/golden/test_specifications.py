@@ -158,6 +158,24 @@ def test_scales(spec: str, group: str, own: str) -> None:
         assert np.array_equal(ours[row : row + parts[0], first : first + parts[1]], expected)
 
 
+@pytest.mark.parametrize("way", ["", "/stochastic"])
+@pytest.mark.parametrize("fmt", ["fp16", "bf16", "fp8_e4m3", "e8f22"])
+def test_a_rows_own_largest_number(fmt: str, way: str) -> None:
+    """A scale in fp32 is rounded, so it may be too small by half a place: what it was made of does not overflow."""
+    most = np.float32(golden.find_format(fmt).max_finite)
+    x = np.abs(_numbers((1000, 1), "normal")) + np.float32(8)
+    peak = max(x.ravel(), key=lambda each: each / (each / most))
+    assert peak / (peak / most) > most
+    x = np.full((1 << 16, 1), peak)
+    x[:3] = [[np.inf], [np.nan], [-peak]]
+    for group, largest in (("tensor", None), ("row", None), ("block1", None), ("tensor", float(peak))):
+        how = {"rows": 1, "operand": f"{fmt}/{group}/fp32{way}", "weight": "fp32", "largest": (largest, None)}
+        found = [engine.matmul(x, np.float32([[1]]), **how) for engine in (golden, model)]
+        same_bits(*found)
+        assert not np.isfinite(found[0][:2]).any()
+        same_bits(found[0][2:], np.where(x[2:] < 0, np.float32(-1), np.float32(1)) * (most * (peak / most)))
+
+
 def test_saturation() -> None:
     x = np.float32([[449, -470, 1e30, -np.inf, np.nan, 3]])
     a = golden.matmul(x.T, np.float32([[1]]), rows=1, operand="fp8_e4m3/saturate", weight="bf16")

@@ -154,7 +154,7 @@ class Kernel:
         self.peaks = functions.kernel_peaks
         self.peaks.argtypes = [_pointer, *[_int64] * 3, _int32, _pointer]
         self.prepare = functions.kernel_prepare
-        self.prepare.argtypes = [_pointer, _pointer, *[_int64] * 3, *[_pointer] * 3]
+        self.prepare.argtypes = [_pointer, _pointer, *[_int64] * 3, *[_pointer] * 4]
         self.gather = functions.kernel_gather
         self.gather.argtypes = [_pointer, _pointer, _int64, _pointer, _int64, _pointer]
         self.scatter = functions.kernel_scatter

@@ -49,9 +49,10 @@ static inline words element_of(const struct preparation *how, words bits, const 
 }
 
 /* Multiply or divide (count, rows, inner) numbers by factors, convert them, and multiply them by `decoders`, which are
- * as many as factors, if there are any. */
+ * as many as factors, if there are any; as are `peaks`, the magnitudes that factors are made of: up to there nothing
+ * overflows. */
 void kernel_prepare(const struct preparation *how, const uint32_t *source, int64_t count, int64_t rows, int64_t inner,
-                    const struct factors *factors, const float *decoders, uint32_t *result) {
+                    const struct factors *factors, const float *decoders, const float *peaks, uint32_t *result) {
   int64_t length = factors->length;
   for (int64_t line = 0; line < count * rows; line++, source += inner, result += inner) {
     int64_t product = line / rows, row = line % rows;
@@ -60,11 +61,15 @@ void kernel_prepare(const struct preparation *how, const uint32_t *source, int64
       int64_t at = product * factors->product_step + row * factors->step + first / length * factors->k_step;
       int64_t end = least_of(first + length, inner);
       floats factor = spread(factors->values[at]), decoder = spread(decoders ? decoders[at] : 1);
+      words peak = (words)spread(peaks ? peaks[at] : 0);
       words odd = { 0 };
       for (int64_t k = first; k < end; k += LANES) {
         words bits = without_subnormals(load(source + k, end - k), how->flush);
         odd |= (words)((bits & MAGNITUDE) >= INFINITE);
         floats scaled = how->divides ? (floats)bits / factor : (floats)bits * factor;
+        words sign = (words)scaled & ~MAGNITUDE, largest = sign | how->element.largest;
+        words above = (words)((bits & MAGNITUDE) <= peak) & (words)(((words)scaled ^ sign) > how->element.largest);
+        scaled = (floats)chosen(above, largest, (words)scaled);
         if (how->stochastic)
           for (int lane = 0; lane < LANES; lane++) noise[lane] = mixed(start ^ mixed((uint32_t)(k + lane)));
         if (how->converts) scaled = (floats)element_of(how, (words)scaled, noise);

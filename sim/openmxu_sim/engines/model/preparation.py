@@ -68,6 +68,7 @@ def prepare(
         *bits.shape,
         ctypes.byref(Factors.of(factors, length)),
         None if decoders is None else decoders.ctypes.data,
+        peaks.ctypes.data if side.group else None,
         result.ctypes.data,
     )
     return Prepared(result, scales, side.length)
