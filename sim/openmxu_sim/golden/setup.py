@@ -72,6 +72,9 @@ def check_setup(
             raise ValueError(f"operand and weight must both be int8, or none, not {operand!r} and {weight!r}")
         if side.length % rows and not side.integer:
             raise ValueError(f"rows must divide blocks of {side.length}, not {rows}")
+    for name, spec, several in (("accumulate", accumulate, terms), ("between", between or "", 1)):
+        if several == 1 and "/guard" in spec:
+            raise ValueError(f"{name} must have no guard bits, which several terms have, not {spec!r}")
     plain = sums.is_plain and tiles.is_plain and sums.format.name == tiles.format.name == "fp32"
     if sides[0].integer and not (plain and terms == 1):
         raise ValueError(

@@ -51,17 +51,23 @@ def _prepared(x: Floats, spec: str, mode: str = "ieee") -> tuple[Floats, Any]:
     return done.bits.view(np.float32), done.scales
 
 
-def _blocks(name: str, x: Floats) -> Floats:
-    """Each block of 32 by OCP's definition, its exponent from Python's frexp."""
+def _blocks(name: str, x: Floats, *, torchao: bool = False) -> Floats:
+    """Each block of 32 by OCP's definition, its exponent from Python's frexp; or with what torchao does otherwise."""
     dtype, largest_exponent = ELEMENTS[name]
     most = float(ml_dtypes.finfo(dtype).max)
     result = np.empty_like(x)
     for row, first in product(range(len(x)), range(0, x.shape[1], 32)):
         block = x[row, first : first + 32].astype(np.float64)
         peak = float(np.abs(block).max())
-        shared = max(-127, math.frexp(peak)[1] - 1 - largest_exponent) if peak else -127
-        elements = np.clip(block * 2.0**-shared, -most, most).astype(dtype).astype(np.float64)
-        result[row, first : first + 32] = elements * 2.0**shared
+        if not math.isfinite(peak) and (math.isnan(peak) or not torchao):
+            result[row, first : first + 32] = np.nan
+            continue
+        exponent = math.frexp(peak)[1] - 1 if math.isfinite(peak) else 128
+        shared = max(-127, exponent - largest_exponent) if peak else -127
+        halved = torchao and shared == -127
+        elements = np.clip(block * 2.0**-shared / (1 + halved), -most, most).astype(dtype).astype(np.float64)
+        with np.errstate(over="ignore"):
+            result[row, first : first + 32] = elements * 2.0**shared
     return result
 
 
@@ -81,6 +87,7 @@ def test_blocks_of_torchao(name: str, kind: str) -> None:
     torch = pytest.importorskip("torch", reason="PyTorch is not installed: make setup-models")
     formats = pytest.importorskip("torchao.prototype.mx_formats.mx_tensor", reason="torchao is not installed")
     x = _numbers((300, 64), kind)
+    x[::9] = np.clip(x[::9], -1, 1) * np.float32(2.0**-121)  # where exponents of scales end
     if name == "nvfp4":
         two = pytest.importorskip("torchao.prototype.mx_formats.nvfp4_tensor")
         kernels = pytest.importorskip("torchao.prototype.mx_formats.kernels")
@@ -91,12 +98,18 @@ def test_blocks_of_torchao(name: str, kind: str) -> None:
         expected = (elements * shared.float().view(300, 4, 1)).view(300, 64).numpy()
         decoded, scales = _prepared(x, name)
         assert scales.item() == tensor.item()
+        for odd in (np.inf, np.nan):
+            assert not torch.isfinite(two.per_tensor_amax_to_scale(torch.tensor(odd)))
     else:
         kinds = {"mxfp8_e4m3": torch.float8_e4m3fn, "mxfp8_e5m2": torch.float8_e5m2, "mxfp4": torch.float4_e2m1fn_x2}
         kind_of = kinds.get(name, name.removeprefix("mx"))
+        x[1::9, 5], x[2::9, 40], x[11, 7] = np.inf, -np.inf, np.nan
         shared, data = formats.to_mx(torch.from_numpy(x.copy()), kind_of, 32)
         expected = formats.to_dtype(data, shared, kind_of, 32, torch.float32).numpy()
-        decoded, _ = _prepared(x, name)
+        decoded = _blocks(name, x, torchao=True)
+        others = decoded.view(np.uint32) == _blocks(name, x).view(np.uint32)
+        assert 0.6 < others.mean() < 1
+        same_bits(np.where(others, _prepared(x, name)[0], decoded), decoded, note=f"ours, {name}")
     same_bits(decoded, expected, note=name)
 
 
@@ -478,6 +491,10 @@ def test_integers() -> None:
          "with sums in 32 bits, not 'bf16', None and 1"),
         ({"accumulate": "bf16/up"}, "modifiers of accumulate must be truncate or stochastic, and guard0 to guard3, "
          "each once, not 'up' in 'bf16/up'"),
+        ({"accumulate": "fp32/guard3"}, "accumulate must have no guard bits, which several terms have, not "
+         "'fp32/guard3'"),
+        ({"between": "bf16/guard0", "terms": 2}, "between must have no guard bits, which several terms have, not "
+         "'bf16/guard0'"),
         ({"precision": "high", "between": "bf16"}, "precision must be 'default' for two formats of operands or sums, "
          "not 'high'"),
         ({"precision": "high", "operand": "bf16/row"}, "precision must be 'default' for operands in bf16/row, not "
