@@ -22,24 +22,26 @@ from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
 from openmxu_sim.engines import model
-from openmxu_sim.jax.primitives import alike, result_of
+from openmxu_sim.jax.primitives import NO_SEED, alike, result_of, seeded
 from openmxu_sim.networks.numerics import Numerics
 from openmxu_sim.operands.aliases import Floats
 
 _groups = Primitive("openmxu_products_of_groups")
 """Products of groups: of rows, (P, M, K) and (P, G, K, N) make (P, M, N); of the inner dimension, (P, M, K) and
-(P, K, N) make (P, G, M, N), all in float32. The third operand has the sizes of groups, (P, G)."""
+(P, K, N) make (P, G, M, N), all in float32. The third operand has the sizes of groups, (P, G), the fourth is added to
+the seed."""
 
 
 def multiply_groups(
-    numerics: Numerics, a: jax.Array, b: jax.Array, sizes: jax.Array, *, inner: bool = False
+    numerics: Numerics, a: jax.Array, b: jax.Array, sizes: jax.Array, seed: Any, *, inner: bool = False
 ) -> jax.Array:
     """Return the products of groups of rows, or of the inner dimension."""
-    return _bind(*alike(a, b, sizes), numerics=numerics, inner=inner)
+    seed = seed if numerics.is_stochastic else NO_SEED
+    return _bind(*alike(a, b, sizes, seed), numerics=numerics, inner=inner)
 
 
-def _bind(a: jax.Array, b: jax.Array, sizes: jax.Array, *, numerics: Numerics, inner: bool) -> jax.Array:
-    result: jax.Array = _groups.bind(a, b, sizes, numerics=numerics, inner=inner)
+def _bind(*operands: jax.Array, numerics: Numerics, inner: bool) -> jax.Array:
+    result: jax.Array = _groups.bind(*operands, numerics=numerics, inner=inner)
     return result
 
 
@@ -51,7 +53,7 @@ def _shape(a: Any, b: Any, sizes: Any, inner: bool) -> tuple[int, ...]:
 
 
 @_groups.def_abstract_eval
-def _abstract(a: Any, b: Any, sizes: Any, *, numerics: Numerics, inner: bool) -> Any:
+def _abstract(a: Any, b: Any, sizes: Any, _seed: Any, *, numerics: Numerics, inner: bool) -> Any:
     return result_of(_shape(a, b, sizes, inner), a)
 
 
@@ -64,32 +66,35 @@ def _now(*arrays: jax.Array, **parameters: Any) -> jax.Array:
 def _batch(arrays: tuple[jax.Array, ...], places: tuple[Any, ...], **parameters: Any) -> tuple[jax.Array, int]:
     """Apply the primitive to a batch, as one larger stack."""
     count = next(array.shape[axis] for array, axis in zip(arrays, places, strict=True) if axis is not None)
+    if places[3] is not None:
+        raise NotImplementedError("seed must be the same for a whole batch of ragged products")
     moved = [
         jnp.broadcast_to(array, (count, *array.shape)) if axis is None else jnp.moveaxis(array, axis, 0)
-        for array, axis in zip(arrays, places, strict=True)
+        for array, axis in zip(arrays[:3], places[:3], strict=True)
     ]
-    result = _bind(*(jax.lax.collapse(array, 0, 2) for array in moved), **parameters)
+    result = _bind(*(jax.lax.collapse(array, 0, 2) for array in moved), arrays[3], **parameters)
     return result.reshape(count, moved[0].shape[1], *result.shape[1:]), 0
 
 
-def _transpose(gradient: Any, a: Any, b: Any, sizes: jax.Array, *, numerics: Numerics, inner: bool) -> tuple[Any, ...]:
+def _transpose(gradient: Any, a: Any, b: Any, *known: jax.Array, numerics: Numerics, inner: bool) -> tuple[Any, ...]:
     """Return one operand's gradient, by groups of rows; that of stacked weights by groups of the inner dimension."""
     of_a = ad.is_undefined_primal(a)
     if type(gradient) is ad.Zero:
-        return (ad.Zero(a.aval), None, None) if of_a else (None, ad.Zero(b.aval), None)
+        return (ad.Zero(a.aval), None, None, None) if of_a else (None, ad.Zero(b.aval), None, None)
     if not of_a:
-        product = _bind(a.mT, gradient, sizes, numerics=numerics.of_gradient(second=True), inner=not inner)
-        return None, product.astype(b.aval.dtype), None
+        product = _bind(a.mT, gradient, *known, numerics=numerics.of_gradient(second=True), inner=not inner)
+        return None, product.astype(b.aval.dtype), None, None
     pair = (b, gradient.mT) if inner else (gradient, b.mT)
     roles = numerics.swapped().of_gradient(second=True) if inner else numerics.of_gradient(first=True)
-    product = _bind(*pair, sizes, numerics=roles, inner=False)
-    return (product.mT if inner else product).astype(a.aval.dtype), None, None
+    product = _bind(*pair, *known, numerics=roles, inner=False)
+    return (product.mT if inner else product).astype(a.aval.dtype), None, None, None
 
 
 ad.defjvp(
     _groups,
-    lambda tangent, _, b, sizes, **parameters: _bind(tangent, b, sizes, **parameters),
-    lambda tangent, a, _, sizes, **parameters: _bind(a, tangent, sizes, **parameters),
+    lambda tangent, _, b, *known, **parameters: _bind(tangent, b, *known, **parameters),
+    lambda tangent, a, _, *known, **parameters: _bind(a, tangent, *known, **parameters),
+    None,
     None,
 )
 # Calls, as in `primitives`.
@@ -97,9 +102,10 @@ ad.primitive_transposes.__setitem__(_groups, _transpose)
 batching.primitive_batchers.__setitem__(_groups, _batch)
 
 
-def _on_host(a: jax.Array, b: jax.Array, sizes: jax.Array, *, numerics: Numerics, inner: bool) -> jax.Array:
+def _on_host(*arrays: jax.Array, numerics: Numerics, inner: bool) -> jax.Array:
+    a, b, sizes, _ = arrays
     shape = jax.ShapeDtypeStruct(_shape(a, b, sizes, inner), jnp.float32)
-    result: jax.Array = jax.pure_callback(partial(_compute, numerics, inner), shape, a, b, sizes)
+    result: jax.Array = jax.pure_callback(partial(_compute, numerics, inner), shape, *arrays)
     return result
 
 
@@ -108,12 +114,12 @@ mlir.register_lowering(_groups, mlir.lower_fun(_on_host, multiple_results=False)
 
 def _compute(numerics: Numerics, inner: bool, *arrays: Any) -> Floats:
     a, b = (np.asarray(array, np.float32).view(np.uint32) for array in arrays[:2])
-    sizes = np.asarray(arrays[2])
+    sizes, options = np.asarray(arrays[2]), seeded(numerics, arrays[3]).options()
     result = np.zeros(_shape(a, b, sizes, inner), np.float32)
     for stack, ends in enumerate(np.cumsum(sizes, axis=1).tolist()):
         for group, (start, end) in enumerate(zip([0, *ends], ends, strict=False)):
             part = slice(start, end)
             left, right = (a[stack, :, part], b[stack, part]) if inner else (a[stack, part], b[stack, group])
-            product = model.products(left[None], right[None], **numerics.options())[0]
+            product = model.products(left[None], right[None], **options)[0]
             result[(stack, group) if inner else (stack, part)] = product
     return result

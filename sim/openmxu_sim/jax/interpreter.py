@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from jax.extend.core import ClosedJaxpr, Jaxpr, Literal, Primitive, primitives
 
 from openmxu_sim.jax.groups import multiply_groups
-from openmxu_sim.jax.primitives import TYPES, multiply
+from openmxu_sim.jax.primitives import TYPES, multiply, split_seed
 from openmxu_sim.networks.by_layer import LayerNumerics, Layers
 from openmxu_sim.networks.numerics import EscapeError, Numerics
 
@@ -43,6 +43,8 @@ class _Unit(NamedTuple):
     layers: Layers
     strict: bool
     allow: frozenset[str]
+    seed: Any
+    """What is added to the seeds of products: an array, which may be traced."""
     scopes: str = ""
     """Names of the scopes that an operation is in."""
 
@@ -65,7 +67,7 @@ def on_unit(
     gradient: str | None = None,
     between: str | None = None,
     layers: LayerNumerics | None = None,
-    seed: int = 0,
+    seed: "int | jax.Array" = 0,
     strict: bool = True,
     allow: Collection[str] = (),
     static_argnums: int | Sequence[int] = (),
@@ -82,7 +84,9 @@ def on_unit(
         A function that ``jax.jit`` takes: of arrays, or trees of them.
     operand, accumulate, precision, subnormals, rows, terms, weight, between, seed
         As in :class:`openmxu_sim.torch.Unit`. Formats may have JAX's names, ``"bfloat16"`` or ``jnp.bfloat16``, or the
-        literature's, ``"e4m3"``. A seed is part of the program: each call draws the same numbers.
+        literature's, ``"e4m3"``. An integer as a seed is part of the program: each call draws the same numbers. An
+        array of one integer may be traced, so that each call draws others; a layer's own seed is added to it. All
+        operations of a call have its seed, and products of a stack those that follow it.
     gradient
         Format of gradients in ``jax.grad(on_unit(loss))``. Within, a function's derivatives are products like others.
     layers
@@ -105,8 +109,9 @@ def on_unit(
     """
     if isinstance(allow, str) or not all(isinstance(name, str) for name in allow):
         raise ValueError(f"allow must be names of operations such as 'cholesky', not {allow!r}")
-    wanted = Numerics(operand, accumulate, precision, subnormals, rows, terms, weight, gradient, between, seed)
-    unit = _Unit(Layers(wanted.checked(), layers), strict, frozenset(allow))
+    constant, operand_seed = split_seed(seed)
+    wanted = Numerics(operand, accumulate, precision, subnormals, rows, terms, weight, gradient, between, constant)
+    unit = _Unit(Layers(wanted.checked(), layers), strict, frozenset(allow), operand_seed)
     named = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
 
     @wraps(function)
@@ -148,7 +153,7 @@ def _play(unit: _Unit, jaxpr: Jaxpr, constants: Sequence[Any], inputs: Sequence[
             result = equation.primitive.bind(*operands, **equation.primitive.get_bind_params(parameters))
             results = result if equation.primitive.multiple_results else [result]
         elif name in _REPLACED:
-            result = _REPLACED[name](unit.layers.numerics(within.scopes), *operands, **parameters)
+            result = _REPLACED[name](unit.layers.numerics(within.scopes), *operands, seed=unit.seed, **parameters)
             results = [result.astype(equation.outvars[0].aval.dtype)]
         elif name in _CONTAINERS:
             results = _CONTAINERS[name](within, parameters, operands)
@@ -291,7 +296,7 @@ _CONTAINERS: Mapping[str, Callable[..., list[Any]]] = {
 """Functions that replay operations which contain others."""
 
 
-def _dot_general(numerics: Numerics, a: Any, b: Any, *, dimension_numbers: Any, **_options: Any) -> Any:
+def _dot_general(numerics: Numerics, a: Any, b: Any, *, seed: Any, dimension_numbers: Any, **_options: Any) -> Any:
     """Compute any product of two arrays, with its dimensions in the order (batch, free, contracted, free)."""
     (contracted_a, contracted_b), (batch_a, batch_b) = dimension_numbers
     free_a, free_b = (
@@ -302,7 +307,10 @@ def _dot_general(numerics: Numerics, a: Any, b: Any, *, dimension_numbers: Any, 
     batch, m, n = ([array.shape[axis] for axis in places] for array, places in ((a, batch_a), (a, free_a), (b, free_b)))
     k = math.prod(a.shape[axis] for axis in contracted_a)
     result = multiply(
-        numerics, left.reshape(math.prod(batch), math.prod(m), k), right.reshape(math.prod(batch), k, math.prod(n))
+        numerics,
+        left.reshape(math.prod(batch), math.prod(m), k),
+        right.reshape(math.prod(batch), k, math.prod(n)),
+        seed,
     )
     return result.reshape(*batch, *m, *n)
 
@@ -313,6 +321,7 @@ def _ragged_dot_general(
     b: Any,
     sizes: Any,
     *,
+    seed: Any,
     ragged_dot_dimension_numbers: Any,
     group_offset: Any,
     **_options: Any,
@@ -324,7 +333,7 @@ def _ragged_dot_general(
     if group_offset is not None:
         raise NotImplementedError("group_offset must be None, as for JAX itself")
     if ragged in batch_a:  # a group of whole products
-        return _dot_general(numerics, a, b, dimension_numbers=numbers.dot_dimension_numbers)
+        return _dot_general(numerics, a, b, seed=seed, dimension_numbers=numbers.dot_dimension_numbers)
     free_a = [index for index in range(a.ndim) if index not in (*sums_a, *batch_a)]
     free_b = [index for index in range(b.ndim) if index not in (*sums_b, *batch_b, *groups)]
     inner = ragged in sums_a
@@ -343,7 +352,7 @@ def _ragged_dot_general(
     right = right.reshape(math.prod(batch), 1, *[count] * len(groups), k, math.prod(n))
     right = jnp.broadcast_to(right, (math.prod(batch), math.prod(outer), *right.shape[2:]))
     sizes = jnp.broadcast_to(sizes, (*batch, *outer, count)).reshape(stack, count) * within
-    result = multiply_groups(numerics, left, right.reshape(stack, *right.shape[2:]), sizes, inner=inner)
+    result = multiply_groups(numerics, left, right.reshape(stack, *right.shape[2:]), sizes, seed, inner=inner)
     if inner:
         return jnp.moveaxis(result.reshape(*batch, count, *m, *n), len(batch), 0)
     return result.reshape(*batch, *outer, *m, *n)
@@ -354,6 +363,7 @@ def _convolution(
     image: Any,
     kernel: Any,
     *,
+    seed: Any,
     window_strides: Sequence[int],
     padding: Sequence[tuple[int, int]],
     lhs_dilation: Sequence[int],
@@ -375,7 +385,7 @@ def _convolution(
     by_group = patches.reshape(batch_group_count, count, feature_group_count, inner, size)
     activations = by_group.transpose(0, 2, 3, 1, 4).reshape(groups, inner, count * size)
     weights = kernel.reshape(groups, kernel.shape[0] // groups, inner)
-    product = multiply(numerics.swapped(), weights, activations)
+    product = multiply(numerics.swapped(), weights, activations, seed)
     result = product.reshape(kernel.shape[0], count, *places).swapaxes(0, 1)
     back = [dimension_numbers.out_spec.index(axis) for axis in range(result.ndim)]
     return result.transpose(back)

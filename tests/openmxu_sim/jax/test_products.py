@@ -239,3 +239,80 @@ def test_scopes_around_what_has_operations_of_its_own(within: str) -> None:
 
     result = mxu.on_unit(network, operand="fp16", layers={"cell": "fp8_e4m3"})(x, w)
     same_bits(result, golden.matmul(x, w, rows=128, operand="fp8_e4m3"))
+
+
+_RANDOM = {"operand": "bf16/stochastic", "accumulate": "bf16/stochastic", "rows": 4}
+_SEEDS = [0, 7, 2**31, 2**32 - 1]
+
+
+def _on_unit(a: Any, b: Any, seed: Any) -> Any:
+    return mxu.on_unit(lambda x, y: x @ y, **_RANDOM, seed=seed)(a, b)
+
+
+@pytest.mark.parametrize("multiply", [lambda a, b, seed: mxu.matmul(a, b, **_RANDOM, seed=seed), _on_unit])
+def test_a_traced_seed(multiply: Callable[..., Any]) -> None:
+    """One program: each call, each step of a scan and each member of a batch draws the words of its own seed."""
+    a, b = matrices(6, 9, 7, kind="normal")
+    expected = [golden.matmul(a, b, **_RANDOM, seed=seed) for seed in _SEEDS]
+    assert len({each.tobytes() for each in expected}) == len(_SEEDS)
+    compiled, seeds = jax.jit(multiply), jnp.array(_SEEDS, jnp.uint32)
+    for seed, right in zip(seeds, expected, strict=True):
+        same_bits(compiled(a, b, seed), right)
+        same_bits(multiply(a, b, seed), right)
+    same_bits(compiled(a, b, jnp.int32(-1)), expected[-1], note="counters of steps are int32")
+    scanned = jax.jit(lambda items: jax.lax.scan(lambda carry, seed: (carry, multiply(a, b, seed)), 0, items)[1])
+    same_bits(scanned(seeds), np.stack(expected))
+    same_bits(jax.vmap(multiply, (None, None, 0))(a, b, seeds), np.stack(expected))
+    shifted = jnp.stack([a, 2 * a]), jnp.stack([b, 4 * b], axis=2), seeds[1:3]
+    found = jax.jit(jax.vmap(multiply, (0, 2, 0)))(*shifted)
+    same_bits(found, np.stack([expected[1], golden.matmul(2 * a, 4 * b, **_RANDOM, seed=_SEEDS[2])]))
+
+
+def _sharded(x: Any, y: Any) -> Any:
+    rows, whole = jax.sharding.PartitionSpec("i"), jax.sharding.PartitionSpec()
+    mesh = jax.sharding.Mesh(np.array(jax.devices()[:1]), ("i",))
+    return jax.shard_map(jnp.matmul, mesh=mesh, in_specs=(rows, whole), out_specs=rows)(x, y)
+
+
+_with_a_rule = jax.custom_jvp(lambda x, y: x @ y)
+_with_a_rule.defjvp(lambda values, tangents: (_with_a_rule(*values), tangents[0] @ values[1]))
+
+
+@pytest.mark.parametrize(
+    "inside",
+    {
+        "jit": jax.jit(jnp.matmul),
+        "checkpoint": jax.checkpoint(jnp.matmul),
+        "scan": lambda x, y: jax.lax.scan(lambda state, _: (state @ y, None), x, None, length=1)[0],
+        "cond": lambda x, y: jax.lax.cond(x[0, 0] == x[0, 0], lambda z: z @ y, lambda z: z, x),
+        "custom_jvp": _with_a_rule,
+        "ragged": lambda x, y: jax.lax.ragged_dot(x, y[None], jnp.array([len(x)])),
+        "convolution": lambda x, y: jax.lax.conv(y[None], x[..., None], (1,), "VALID")[0],
+        "shard_map": _sharded,
+    }.items(),
+    ids=lambda item: item[0],
+)
+def test_a_traced_seed_reaches_every_product(inside: tuple[str, Callable[..., Any]]) -> None:
+    """Also those of derivatives, in which gradients have their own format where the unit is differentiated."""
+    (name, network), (a, b) = inside, matrices(6, 6, 6, kind="normal")
+    how, g = {**_RANDOM, "subnormals": "ieee"}, matrices(6, 6, 1, kind="normal", seed=5)[0]
+    compiled = jax.jit(lambda a, b, seed: mxu.on_unit(network, **how, seed=seed)(a, b))
+    differentiated = jax.jit(
+        lambda a, b, seed: jax.vjp(mxu.on_unit(network, **how, gradient="fp16/stochastic", seed=seed), a, b)[1](g)
+    )
+    for seed in (3, 2**32 - 2):
+        same_bits(compiled(a, b, np.uint32(seed)), golden.matmul(a, b, **how, seed=seed))
+        if name not in ("custom_jvp", "convolution"):  # which is refused, and whose operands change places
+            of_a, of_b = differentiated(a, b, np.uint32(seed))
+            same_bits(
+                of_a, golden.matmul(g, b.T, **how | {"operand": "fp16/stochastic", "weight": how["operand"]}, seed=seed)
+            )
+            same_bits(of_b, golden.matmul(a.T, g, **how, weight="fp16/stochastic", seed=seed))
+
+
+@pytest.mark.parametrize("seed", [jnp.float32(1), jnp.zeros(2, jnp.uint32), -1, 2**32, 1.0, "1", None])
+def test_what_is_no_seed(seed: Any) -> None:
+    a, b = _stacks(1, 2, 2, 2)
+    for multiply in (mxu.matmul, lambda a, b, seed: mxu.on_unit(jnp.matmul, seed=seed)(a, b)):
+        with pytest.raises((TypeError, ValueError), match=r"^seed must be an integer"):
+            multiply(a, b, seed=seed)
