@@ -179,22 +179,14 @@ def test_a_rows_own_largest_number(fmt: str, way: str) -> None:
     x = np.abs(_numbers((1000, 1), "normal")) + np.float32(8)
     peak = max(x.ravel(), key=lambda each: each / (each / most))
     assert peak / (peak / most) > most
-    x = np.full((1 << 16, 1), peak)
+    x = np.full((1 << 14, 1), peak)
     x[:3] = [[np.inf], [np.nan], [-peak]]
-    for group, largest in (("tensor", None), ("row", None), ("block1", None), ("tensor", float(peak))):
+    for group, largest in (("tensor", None), ("row", None), ("tensor", float(peak))):
         how = {"rows": 1, "operand": f"{fmt}/{group}/fp32{way}", "weight": "fp32", "largest": (largest, None)}
         found = [engine.matmul(x, np.float32([[1]]), **how) for engine in (golden, model)]
         same_bits(*found)
         assert not np.isfinite(found[0][:2]).any()
         same_bits(found[0][2:], np.where(x[2:] < 0, np.float32(-1), np.float32(1)) * (most * (peak / most)))
-
-
-def test_saturation() -> None:
-    x = np.float32([[449, -470, 1e30, -np.inf, np.nan, 3]])
-    a = golden.matmul(x.T, np.float32([[1]]), rows=1, operand="fp8_e4m3/saturate", weight="bf16")
-    assert a.ravel().tolist()[:4] == [448, -448, 448, -448]
-    assert np.isnan(a[4, 0])
-    assert a[5, 0] == 3
 
 
 # The definition in fractions, number by number, as docs/explanation/numerics.md has it.
@@ -270,16 +262,11 @@ def _total(terms: Sequence[Number]) -> Number:
 def _block(psum: Number, pairs: Sequence[tuple[Number, Number]], place: int) -> Number:
     """The sum of several terms, each cut at a place below the largest exponent."""
     terms = [psum, *(_product(x, y) for x, y in pairs)]
-    found = [
-        _exponent(x.magnitude) + _exponent(y.magnitude) for x, y in pairs if 0 < x.magnitude * y.magnitude < math.inf
-    ]
+    nonzero = [(x.magnitude, y.magnitude) for x, y in pairs if 0 < x.magnitude * y.magnitude < math.inf]
+    found = [_exponent(x) + _exponent(y) for x, y in nonzero]
     found += [_exponent(psum.magnitude)] if 0 < psum.magnitude < math.inf else []
     unit = Fraction(2) ** (max(found, default=0) - place)
-    finite = [
-        term if not math.isfinite(term.magnitude) else Number(term.negative, term.magnitude // unit * unit)
-        for term in terms
-    ]
-    return _total(finite)
+    return _total([Number(x.negative, x.magnitude // unit * unit) if math.isfinite(x.magnitude) else x for x in terms])
 
 
 class Side:
@@ -295,11 +282,10 @@ class Side:
         self.numbers = [[self._number(row, k) for k in range(x.shape[1])] for row in range(len(x))]
 
     def _read(self, value: np.float32) -> Number:
-        exact = float(value)
-        flushed = self.flush and abs(exact) < 2.0**-126
-        return Number(
-            bool(np.signbit(value)), Fraction(0 if flushed else abs(exact)) if math.isfinite(exact) else abs(exact)
-        )
+        negative, exact = bool(np.signbit(value)), abs(float(value))
+        if not math.isfinite(exact):
+            return Number(negative, exact)
+        return Number(negative, Fraction(0 if self.flush and exact < 2.0**-126 else exact))
 
     def peak(self, row: int, k: int) -> Fraction:
         """The largest finite magnitude among the numbers that share a scale with one."""
@@ -376,25 +362,11 @@ def _defined(
 
 
 _OPERANDS = [
-    "bf16",
-    "fp16",
-    "fp8_e4m3",
-    "fp32",
-    "e3f4/row",
-    "fp8_e4m3/tensor",
-    "fp8_e5m2/block8/fp32",
-    "fp16/row/saturate",
+    *("bf16", "fp16", "fp8_e4m3", "fp32", "bf16/stochastic", "fp8_e4m3/saturate", "e3f4/row", "fp8_e4m3/tensor"),
+    *("fp8_e5m2/block8/fp32", "fp16/row/saturate", "fp8_e4m3/row/fp32/stochastic", "fp32/tensor/fp32"),
 ]
-_OPERANDS += ["fp8_e4m3/row/fp32/stochastic", "bf16/stochastic", "fp8_e4m3/saturate", "fp32/tensor/fp32"]
 _SUMS = [
-    "fp32",
-    "bf16",
-    "fp8_e4m3",
-    "e5f2/truncate",
-    "fp8_e4m3/stochastic",
-    "fp32/stochastic",
-    "e8f13/truncate",
-    "e2f1",
+    *("fp32", "bf16", "fp8_e4m3", "e2f1", "e5f2/truncate", "e8f13/truncate", "fp8_e4m3/stochastic", "fp32/stochastic")
 ]
 
 
@@ -416,9 +388,8 @@ def _cases(seed: int) -> Iterator[dict[str, Any]]:
 def _hostile(rows: int, inner: int, seed: int) -> Floats:
     """Numbers whose products meet, overflow and underflow, and what is no number."""
     rng = np.random.default_rng(seed)
-    x = np.ldexp(rng.standard_normal((rows, inner)), rng.choice([0, 0, 0, 7, -7, 60, -75], (rows, 1))).astype(
-        np.float32
-    )
+    scales = rng.choice([0, 0, 0, 7, -7, 60, -75], (rows, 1))
+    x = np.ldexp(rng.standard_normal((rows, inner)), scales).astype(np.float32)
     odd = np.float32([0, -0.0, np.inf, -np.inf, np.nan, 2.0**-127, 1, 448, -464, 3e38])
     return np.where(rng.random(x.shape) < 0.06, rng.choice(odd, x.shape), x)
 
@@ -441,24 +412,6 @@ def _mixed(x: int) -> int:
 def _noise(seed: int, stream: int, row: int, column: int) -> Fraction:
     start = _mixed(_mixed(seed) ^ stream)
     return Fraction(_mixed(_mixed(row ^ start) ^ _mixed(column)) >> 8, 2**24)
-
-
-def _at_random(x: np.float32, width: int, word: Fraction) -> float:
-    number = Number(bool(x < 0), abs(Fraction(float(x))))
-    return float(Layout(f"e8f{width}").rounded(number, False, "stochastic", word).magnitude) * (-1 if x < 0 else 1)
-
-
-@pytest.mark.parametrize(("spec", "width"), [("bf16/stochastic", 7), ("e5f2/stochastic", 2)])
-def test_operands_at_random(spec: str, width: int) -> None:
-    """Rounded up as often as the cut part is large, by the very words of the seed."""
-    x = np.random.default_rng(0).normal(size=(200, 50)).astype(np.float32)
-    result = golden.matmul(x, np.eye(50, dtype=np.float32), rows=50, operand=spec, weight="fp32", seed=5)
-    for i, j in product(range(200), range(50)):
-        if abs(x[i, j]) >= 2.0**-14:
-            assert result[i, j] == _at_random(x[i, j], width, _noise(5, 0, i, j))
-    assert abs(np.mean(result - x)) < 4 * 2.0**-width / math.sqrt(x.size), "no bias"
-    weights = golden.matmul(np.eye(50, dtype=np.float32), x.T[:, :7], rows=50, operand="fp32", weight=spec, seed=5)
-    assert weights[4, 3] == _at_random(x[3, 4], width, _noise(5, 1, 3, 4))
 
 
 def test_integers() -> None:
