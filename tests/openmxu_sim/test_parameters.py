@@ -33,7 +33,7 @@ _SCALED = ("fp8_e4m3/tensor", "fp8_e5m2/row/saturate", "fp16/block32/fp32", "nvf
 
 CASES: Mapping[str, list[dict[str, Any]]] = {
     "rows": [{"rows": 16}, {"rows": 7, "accumulate": "bf16"}],
-    "terms": [{"terms": 4}, {"terms": 16}, {"terms": 32, "accumulate": "e8f13/truncate/guard0", "between": "fp32"}],
+    "terms": [{"terms": 4}, {"terms": 16}, {"terms": 32, "accumulate": "e8f13/truncate", "between": "fp32"}],
     "subnormals": [{"subnormals": "ieee"}, {"subnormals": "ieee", "operand": "fp8_e4m3"}],
     "precision": [{"precision": name} for name in ("high", "highest", "exact9")],
     "operand": [

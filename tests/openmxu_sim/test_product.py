@@ -301,6 +301,7 @@ _OPTIONS: list[tuple[dict[str, Any], str]] = [
         (np.ma.masked_equal(_A, 0), _B, {}, TypeError, f"a {_MASK}"),
         (_A, np.ma.masked_equal(_B, 0), {}, TypeError, f"b {_MASK}"),
         (_A, _B, {"splitter": 1}, TypeError, "splitter must be True or False, not 1"),
+        (_A, _B, {"terms": 16.0}, TypeError, "terms must be 1, 2, 4 or 8, not 16.0"),
         (_A, _B, {"unit": "2x2"}, TypeError, "unit must be an MxuConfig, not '2x2'"),
         ([_A] * 2, [_B] * 2, _WAVE, ValueError, "a and b must be one product for a waveform, not 2"),
         *((_A, _B, options, ValueError, message) for options, message in _OPTIONS),

@@ -60,7 +60,7 @@ def specify(a: _Stack, b: _Stack, shorthand: Mapping[str, Any], sums: Mapping[st
     unit, arrays = dict(shorthand), [a, b.swapaxes(1, 2)]
     check_seed(sums["seed"])
     terms, rows = unit["terms"], unit["rows"]
-    if terms in (16, 32):
+    if isinstance(terms, int | np.integer) and terms in (16, 32):
         check_terms(terms, rows if isinstance(rows, int) else terms, unit["subnormals"] or "flush")
         software["terms"], unit["terms"] = terms, max(TERMS)
     specs = shorthand["operand"], shorthand["operand"] if shorthand["weight"] is None else shorthand["weight"]
