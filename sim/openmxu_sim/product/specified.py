@@ -61,8 +61,9 @@ def specify(a: _Stack, b: _Stack, shorthand: Mapping[str, Any], sums: Mapping[st
     check_seed(sums["seed"])
     terms, rows = unit["terms"], unit["rows"]
     if isinstance(terms, int | np.integer) and terms in (16, 32):
-        check_terms(terms, rows if isinstance(rows, int) else terms, unit["subnormals"] or "flush")
-        software["terms"], unit["terms"] = terms, max(TERMS)
+        given = int(terms), int(rows) if isinstance(rows, int | np.integer) else int(terms)
+        software["terms"] = check_terms(*given, unit["subnormals"] or "flush")
+        unit["terms"] = max(TERMS)
     specs = shorthand["operand"], shorthand["operand"] if shorthand["weight"] is None else shorthand["weight"]
     for number, (name, spec) in enumerate(zip(_SIDES, specs, strict=True)):
         side = None if spec is None else find_operand(spec, name)
