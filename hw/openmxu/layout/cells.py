@@ -1,5 +1,6 @@
 """Cells of a library, from its file in LEF."""
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -54,30 +55,31 @@ def _statements(text: str) -> Iterator[list[str]]:
 
 def _read_cell(name: str, statements: Iterator[list[str]]) -> Cell:
     cell, pin, shapes, layer = Cell(), Pin(), list[Shape](), ""
-    for keyword, *words in statements:
-        match keyword:
-            case "SIZE":
-                cell.width, cell.height = _nm(words[0]), _nm(words[2])
-            case "PIN":
-                pin = cell.pins[words[0]] = Pin()
+    for statement in statements:
+        match statement:
+            case ["SIZE", width, "BY", height]:
+                cell.width, cell.height = _nm(width), _nm(height)
+            case ["PIN", word]:
+                pin = cell.pins[word] = Pin()
                 shapes = pin.shapes
-            case "DIRECTION":
-                pin.direction = words[0]
-            case "USE":
-                pin.use = words[0]
-            case "OBS":
+            case ["DIRECTION", word, *_]:
+                pin.direction = word
+            case ["USE", word]:
+                pin.use = word
+            case ["OBS"]:
                 shapes = cell.obstructions
-            case "LAYER":
-                layer = words[0]
-            case "RECT":
-                left, bottom, right, top = map(_nm, words)
-                shapes.append((layer, (left, bottom, right, top)))
-            case "POLYGON" | "VIA":
-                raise ValueError(f"cells must have rectangles alone, not {keyword} as {name} has")
-            case "END" if words == [name]:
-                break
-    return cell
+            case ["LAYER", word, *_]:
+                layer = word
+            case ["RECT", left, bottom, right, top]:
+                shapes.append((layer, (_nm(left), _nm(bottom), _nm(right), _nm(top))))
+            case ["SIZE" | "PIN" | "DIRECTION" | "USE" | "LAYER" | "RECT" | "POLYGON" | "VIA", *_]:
+                raise ValueError(f"cells must have rectangles alone, not {' '.join(statement)} as {name} has")
+            case ["END", word] if word == name:
+                return cell
+    raise ValueError(f"cells must have an end, and {name} has none")
 
 
 def _nm(number: str) -> int:
+    if not re.fullmatch(r"-?(\d{1,6}(\.\d*)?|\.\d+)", number, re.ASCII):
+        raise ValueError(f"lengths must be numbers of µm below a million, not {number!r}")
     return int(Decimal(number) * 1000)

@@ -58,9 +58,26 @@ def test_cells_of_a_lef_file() -> None:
     assert inverter.signals == {"A": a}
 
 
-def test_shapes_that_are_no_rectangles() -> None:
-    with pytest.raises(ValueError, match=r"^cells must have rectangles alone, not POLYGON as inv has$"):
-        read_cells(_LEF.replace("RECT 1 1 1.2 1.2", "POLYGON 1 1 1 2 2 2"))
+@pytest.mark.parametrize(
+    ("statement", "reason"),
+    [
+        ("POLYGON 1 1 1 2 2 2", "cells must have rectangles alone, not POLYGON 1 1 1 2 2 2 as inv has"),
+        ("RECT 1 1 1.2", "cells must have rectangles alone, not RECT 1 1 1.2 as inv has"),
+        ("PIN", "cells must have rectangles alone, not PIN as inv has"),
+        *(
+            (f"RECT {number} 1 1.2 1.2", f"lengths must be numbers of µm below a million, not '{number}'")
+            for number in ("wide", "inf", "NaN", "1e999999999", "1234567", ".")
+        ),
+    ],
+)
+def test_shapes_that_are_no_rectangles(statement: str, reason: str) -> None:
+    with pytest.raises(ValueError, match=rf"^{reason}$"):
+        read_cells(_LEF.replace("RECT 1 1 1.2 1.2", statement))
+
+
+def test_a_cell_without_an_end() -> None:
+    with pytest.raises(ValueError, match=r"^cells must have an end, and fill has none$"):
+        read_cells(_LEF.removesuffix("END fill\n"))
 
 
 def cell(pin: Sequence[Rect], other: Sequence[Rect] = (), width: int = 480 * 5) -> Cell:

@@ -30,6 +30,10 @@ _LIMIT = 7200.0
 """Seconds after which placing is given up. A unit of 2x2 takes 15."""
 
 
+_LEAST_UTILISATION = 0.05
+"""A core of less takes memory and time for nothing: routing a node costs as much without wires."""
+
+
 @dataclass(frozen=True)
 class Core:
     """The rectangle of the rows, in nm."""
@@ -65,8 +69,8 @@ def place(
 
 def check_utilisation(utilisation: float) -> None:
     """Raise a :exc:`ValueError` for one outside its domain."""
-    if not 0 < utilisation < 1:
-        raise ValueError(f"utilisation must be between 0 and 1, not {utilisation!r}")
+    if not _LEAST_UTILISATION <= utilisation < 1:
+        raise ValueError(f"utilisation must be at least {_LEAST_UTILISATION} and below 1, not {utilisation!r}")
 
 
 def _core(width: int, utilisation: float, technology: Technology) -> Core:

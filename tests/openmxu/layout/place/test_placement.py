@@ -105,9 +105,9 @@ def test_more_pins_than_tracks_are_refused() -> None:
         place(crowded, LIBRARY, FEW)
 
 
-@pytest.mark.parametrize("utilisation", [0.0, 1.0])
+@pytest.mark.parametrize("utilisation", [0.0, 0.049, 1.0])
 def test_utilisation_outside_its_domain_is_refused(utilisation: float) -> None:
-    with pytest.raises(ValueError, match=f"^utilisation must be between 0 and 1, not {utilisation}$"):
+    with pytest.raises(ValueError, match=f"^utilisation must be at least 0.05 and below 1, not {utilisation}$"):
         place(shift_register(1), LIBRARY, FEW, utilisation=utilisation)
 
 
