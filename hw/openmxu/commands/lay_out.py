@@ -9,6 +9,7 @@ from openmxu.cli.frame import add_command, integer, number, tell
 from openmxu.commands.measure_area import add_given, given
 from openmxu.commands.write_verilog import add_parameters, given_parameters, requested
 from openmxu.runtime.files import folder, reserve
+from openmxu.runtime.process import workspace
 
 if TYPE_CHECKING:
     from openmxu.layout.flow.steps import Source
@@ -80,12 +81,13 @@ def _layout(options: argparse.Namespace) -> int:
 
     request = Request(options.utilisation, options.seeds, options.checks, options.period)
     request.check()
-    foundry = find_foundry(_TECHNOLOGY, pdk_folders(options), checks=options.checks != "none")
     files = [options.output / name for name in FILES]
-    with folder(options.output), reserve(*files) as outputs:
-        outcome = lay_out(_source(options), foundry, request, tell)
-        for file, content in zip(files, contents(outcome, foundry), strict=True):
-            outputs.write_bytes(file, content)
+    with workspace() as work:
+        foundry = find_foundry(_TECHNOLOGY, pdk_folders(options), work, checks=options.checks != "none")
+        with folder(options.output), reserve(*files) as outputs:
+            outcome = lay_out(_source(options), foundry, request, tell)
+            for file, content in zip(files, contents(outcome, foundry), strict=True):
+                outputs.write_bytes(file, content)
     for file in files:
         tell(f"wrote {file}")
     if outcome.checked is None or outcome.checked.passed:

@@ -9,7 +9,7 @@ import pytest
 
 from openmxu.area.target.libraries import named_libraries
 from openmxu.layout.cells import Cell, read_cells
-from openmxu.layout.kit import find_files
+from openmxu.layout.kit import copy_files
 from openmxu.layout.technology import technology
 
 IHP = technology("ihp_sg13g2")
@@ -18,12 +18,13 @@ needs_klayout = pytest.mark.skipif(shutil.which("klayout") is None, reason="KLay
 
 
 @pytest.fixture(scope="session")
-def pdk() -> dict[str, Path]:
-    """The kit's files and decks."""
+def pdk(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Copies of the kit's files and decks, in one folder."""
     folder = os.environ.get("OPENMXU_PDK")
     if not folder:
         pytest.skip("OPENMXU_PDK names no folder with the files of IHP SG13G2")
-    return find_files([Path(folder), *named_libraries()], {**IHP.kit.files, **IHP.kit.decks})
+    wanted = {**IHP.kit.files, **IHP.kit.decks}
+    return copy_files([Path(folder), *named_libraries()], wanted, tmp_path_factory.mktemp("pdk"))
 
 
 @pytest.fixture(scope="session")

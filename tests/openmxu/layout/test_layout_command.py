@@ -75,10 +75,14 @@ def test_exit_code_says_whether_checks_passed(
 @pytest.mark.parametrize(
     ("words", "reason"),
     [
-        ("pe --utilisation 1.2", "utilisation must be between 0 and 1, not 1.2\n"),
+        ("pe --utilisation 1.0", "utilisation must be at least 0.05 and below 1, not 1.0\n"),
+        ("pe --utilisation 1e-9", "utilisation must be at least 0.05 and below 1, not 1e-09\n"),
         ("pe --seeds 0", "seeds must be at least 1, not 0\n"),
         ("pe --checks some", "checks must be one of minimal, all, none, not 'some'\n"),
-        ("pe --period -1", "period must be more than 0 ns, not -1\n"),
+        ("pe --period -1", "period must be more than 0 ns and finite, not -1\n"),
+        ("pe --period inf", "period must be more than 0 ns and finite, not inf\n"),
+        ("pe --period nan", "period must be more than 0 ns and finite, not nan\n"),
+        ("pe --utilisation nan", "utilisation must be at least 0.05 and below 1, not nan\n"),
         ("pe", "--pdk must name a folder with the files of IHP's SG13G2, or $OPENMXU_PDK several\n"),
         ("pe --pdk nowhere", "--pdk must be folders, and 'nowhere' is none\n"),
         ("pe --pdk .", "pdk must hold sg13g2_stdcell.lef with SHA-256 "),

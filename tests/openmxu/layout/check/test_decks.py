@@ -17,7 +17,7 @@ def test_deck_that_fails_is_an_error(tmp_path: Path) -> None:
     deck = tmp_path / "deck.drc"
     deck.write_text("raise 'broken'")
     with pytest.raises(CheckError, match=r"broken"):
-        check_rules(tmp_path / "none.gds", "none", deck)
+        check_rules(tmp_path / "none.gds", "none", deck, 1)
 
 
 _REPORT = """\
@@ -37,6 +37,23 @@ _REPORT = """\
 def test_densities_stand_apart_in_reports() -> None:
     rules = read_report(_REPORT)
     assert (rules.rules, rules.counts, rules.densities) == (3, {"M2.b": 2}, {"M2Fil.h": 1})
+
+
+@pytest.mark.parametrize("cut", [0, 1, len(_REPORT) // 2, len(_REPORT) - 5])
+def test_half_a_report_is_an_error(cut: int) -> None:
+    with pytest.raises(CheckError, match=r"^KLayout must leave a whole report: .*$"):
+        read_report(_REPORT[:cut])
+
+
+@pytest.mark.parametrize("rules", [2, 4])
+def test_a_report_with_another_number_of_rules_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rules: int
+) -> None:
+    """Whatever KLayout is, or leaves out."""
+    monkeypatch.setattr(decks, "_klayout", lambda _, words, __: words["report_file"].write_text(_REPORT))
+    assert check_rules(tmp_path / "masks.gds", "top", tmp_path / "deck", 3).rules == 3
+    with pytest.raises(CheckError, match=f"^KLayout must check the {rules} rules of deck, not 3$"):
+        check_rules(tmp_path / "masks.gds", "top", tmp_path / "deck", rules)
 
 
 def test_violation_of_an_unknown_rule_is_an_error() -> None:

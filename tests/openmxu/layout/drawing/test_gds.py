@@ -1,5 +1,6 @@
 """Layouts as GDS files: each shape of a small one, and placed rows of real cells, which KLayout checks."""
 
+import os
 import random
 import re
 from collections import Counter
@@ -107,9 +108,7 @@ def rows_of_cells(seed: int, cells: Mapping[str, Cell]) -> Placed:
 
 def violations(gds: Path, top: str, pdk: Mapping[str, Path]) -> Mapping[str, int]:
     """The rules of IHP's smaller deck without density that a layout breaks, and how often."""
-    found = check_rules(gds, top, pdk["minimal"])
-    assert found.rules == 91
-    return found.counts
+    return check_rules(gds, top, pdk["minimal"], 91).counts
 
 
 @pytest.fixture(scope="module")
@@ -193,7 +192,8 @@ def test_def_has_the_metal_of_gds(layout: Layout, pdk: Mapping[str, Path], tmp_p
     (tmp_path / "rows.def").write_text(write_def(wired, IHP))
     names = {"Metal1": 8, "Via1": 19, "Metal2": 10, "Via2": 29, "Metal3": 30, "Via3": 49, "Metal4": 50, "Via4": 66}
     names |= {"Metal5": 67, "TopVia1": 125, "TopMetal1": 126}
-    files = {"gds": path, "text": tmp_path / "rows.def", "tech": pdk["cells"].with_name("sg13g2_tech.lef"), **pdk}
+    tech = next(Path(os.environ["OPENMXU_PDK"]).rglob("sg13g2_tech.lef"))
+    files = {"gds": path, "text": tmp_path / "rows.def", "tech": tech, **pdk}
     script = _COMPARE.format(names=names, **{role: str(file) for role, file in files.items()})
     (tmp_path / "compare.py").write_text(script)
     done = ran(["klayout", "-b", "-r", tmp_path / "compare.py"], timeout=100, check=True)

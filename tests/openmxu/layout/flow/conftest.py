@@ -39,8 +39,8 @@ def source() -> Source:
 
 
 @pytest.fixture(scope="session")
-def foundry(pdk: Mapping[str, Path]) -> Foundry:
+def foundry(pdk: Mapping[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Foundry:
     """IHP's SG13G2, without its decks."""
     if not find_sta():
         pytest.skip("OpenSTA is not installed")
-    return find_foundry("ihp_sg13g2", [*pdk.values()], checks=False)
+    return find_foundry("ihp_sg13g2", [*pdk.values()], tmp_path_factory.mktemp("kit"), checks=False)

@@ -37,7 +37,7 @@ def test_the_layout_passes(outcome: Outcome) -> None:
     checked = outcome.checked
     assert checked is not None
     assert checked.passed
-    assert (checked.circuit, checked.netlist, checked.proof) == ([], [], "")
+    assert (checked.circuit, checked.netlist, checked.proof, checked.supplies) == ([], [], "", [])
     assert checked.rules["minimal"].rules == 91
     assert {"M1.j", "M3Fil.h"} < checked.rules["minimal"].densities.keys()
     assert sum(each.master == "sg13g2_buf_8" for each in outcome.best.placed.instances) == 2
@@ -141,7 +141,7 @@ def test_broken_rules_are_counted(
     outcome: Outcome, pdk: Mapping[str, Path], tmp_path: Path, damage: Damage, rule: str
 ) -> None:
     masks = _damaged(outcome, tmp_path, damage)
-    assert rule in check_rules(masks, outcome.best.placed.name, pdk["minimal"]).counts
+    assert rule in check_rules(masks, outcome.best.placed.name, pdk["minimal"], 91).counts
 
 
 def _exchange(placed: Placed) -> Placed:

@@ -72,6 +72,10 @@ def test_figures(foundry: Foundry) -> None:
         ),
         (Checked({}, ["net 1"], [], ""), "| transistors in the masks | 1 differences, first: net 1 |"),
         (Checked({}, [], ["u1", "u2"], ""), "| placed netlist, buffers apart | 2 differences, first: u1 |"),
+        (
+            Checked({}, [], [], "", ["the rail at 0 nm"]),
+            "| rails, straps and stacks of vias in the masks | 1 differences, first: the rail at 0 nm |",
+        ),
         (Checked({}, [], [], "it differs"), "| synthesised netlist | it differs |"),
     ],
 )

@@ -1,10 +1,14 @@
 """The steps: the same bytes each time, from the cache too; another seed's layout; the best of several."""
 
+import os
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
 
+from openmxu.layout.check.decks import Violations
 from openmxu.layout.extract.arrivals import Timing
 from openmxu.layout.flow import steps
 from openmxu.layout.flow.steps import Foundry, Request, Source, lay_out
@@ -62,6 +66,26 @@ def test_the_best_of_several_seeds(source: Source, foundry: Foundry, monkeypatch
     assert seeds == [layout.seed for layout in outcome.layouts] == [1, 2, 3]
     assert outcome.best == outcome.layouts[1]
     assert (outcome.best.timing, outcome.best.bare) == (Timing(1.0), Timing(0.5))
+
+
+@pytest.mark.usefixtures("empty_cache")
+def test_another_klayout_of_the_same_version_checks_again(
+    source: Source, foundry: Foundry, pdk: Mapping[str, Path], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    found = {"one": Violations(91, {"M1.a": 1}, {}), "other": Violations(91, {}, {})}
+    monkeypatch.setattr(steps, "_unproven", lambda *_: "")
+    monkeypatch.setattr(steps, "check_circuit", lambda *_: [])
+    for name, violations in found.items():
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "klayout").write_text("#!/bin/sh\necho KLayout 0.28.5\n")
+        (tmp_path / name / "klayout").chmod(0o755)
+        with monkeypatch.context() as patched:
+            patched.setenv("PATH", f"{tmp_path / name}:{os.environ['PATH']}")
+            patched.setattr(steps, "check_rules", lambda *_, found=violations: found)
+            checked = lay_out(source, replace(foundry, files=pdk), Request(), print).checked
+        assert checked is not None
+        assert checked.rules == {"minimal": violations}
+        assert checked.supplies == []
 
 
 def test_vias_on_pins_are_in_the_order_of_the_pins(source: Source, foundry: Foundry) -> None:
