@@ -8,13 +8,14 @@ those beside it, whatever digest they have.
 import gzip
 import hashlib
 import io
-import os
 import stat
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from openmxu.runtime.files import read_input
 
 Files = Mapping[str, Mapping[str, Any]]
 """For each role the ``name`` and the ``sha256`` of a file, unpacked, or of a folder; see :func:`digest`. In the name
@@ -120,10 +121,9 @@ def read_contents(path: Path) -> Contents:
 
 def _read(path: Path, most: int) -> bytes:
     """The content of a plain file of at most so many bytes, unpacked."""
-    with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
-        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            raise ValueError(f"{path} is no plain file")
-        content = file.read(most + 1)
+    if not stat.S_ISREG(path.stat().st_mode):
+        raise ValueError(f"{path} is no plain file")
+    content = read_input(path, most)
     if content.startswith(b"\x1f\x8b"):
         try:
             with gzip.open(io.BytesIO(content)) as archive:
@@ -131,5 +131,5 @@ def _read(path: Path, most: int) -> bytes:
         except (OSError, EOFError, zlib.error) as error:
             raise ValueError(f"{path} is no whole gzip file: {error}") from None
     if len(content) > most:
-        raise ValueError(f"{path} is larger than {_MOST >> 20} MiB, unpacked")
+        raise ValueError(f"{path}: unpacked, it must have at most {most:,} bytes")
     return content

@@ -83,7 +83,7 @@ def _large(path: Path) -> None:
         (Path.mkdir, "is another version"),
         (_cut, "is no whole gzip file: "),
         (_damage, "is no whole gzip file: "),
-        (_large, "is larger than 0 MiB, unpacked"),
+        (_large, "unpacked, it must have at most 1,000 bytes"),
     ],
 )
 def test_other_file_is_one_line_and_in_the_way_of_none(
@@ -110,7 +110,7 @@ def test_a_folder_is_of_plain_files_with_printable_names_and_bounded(
     assert list(read_contents(tmp_path)) == ["two"]
     (tmp_path / "more").write_bytes(bytes(600))
     monkeypatch.setattr(kit, "_MOST", 1000)
-    with pytest.raises(ValueError, match="is larger than 0 MiB"):
+    with pytest.raises(ValueError, match=": it must have at most 400 bytes"):
         read_contents(tmp_path)
     (tmp_path / "more\n").write_bytes(b"")
     (tmp_path / "more").unlink()
