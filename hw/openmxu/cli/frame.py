@@ -26,7 +26,7 @@ from rich.console import ConsoleOptions, RenderableType, RenderResult
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.segment import Segment
 
-from openmxu.cli.terminal import abandon_output, open_streams, printable
+from openmxu.cli.terminal import abandon_output, folded, open_streams, printable
 from openmxu.runtime.extras import extra_of, install
 from openmxu.runtime.files import NotStoredError, UnreadError
 
@@ -52,7 +52,7 @@ class _Parser(argparse.ArgumentParser):
     """A parser that reports an error in one line, with a suggestion."""
 
     def error(self, message: str) -> NoReturn:
-        self.exit(2, f"{self.prog}: {printable(message)} (see {self.prog} --help)\n")
+        self.exit(2, folded(f"{self.prog}: {printable(message)} (see {self.prog} --help)\n", sys.stderr))
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Parse like the base class, but report an unknown option for the command that it was given to."""
@@ -80,7 +80,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     notes = logging.StreamHandler(sys.stderr)
     notes.setFormatter(_Notes("note: %(message)s"))
     logging.basicConfig(level=logging.WARNING, handlers=[notes])
-    arguments = sys.argv[1:] if arguments is None else arguments
+    arguments = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
+    if arguments[0] == "help":
+        arguments = [*arguments[1:], "--help"]
     options = argparse.Namespace(prog="openmxu")
     try:
         try:
@@ -123,10 +125,12 @@ def _complain(options: argparse.Namespace, error: Exception | str) -> None:
     text = str(error) or "there is not enough memory"
     if isinstance(error, OSError) and error.strerror:
         text = f"{error.filename}: {error.strerror}" if error.filename is not None else error.strerror
+    if choice := re.search(r"must be (one of .*|'.*), not '(.*)'$", text):
+        text += _meant(choice[2], re.findall(r"[\w:.-]+", choice[1]))
     # The last messages of a tool may have several lines; an invalid request has one.
     shown = _harmless if type(error) is not NotStoredError and isinstance(error, RuntimeError) else printable
     with suppress(OSError):
-        sys.stderr.write(f"{options.prog}: {shown(text)}\n")
+        sys.stderr.write(folded(f"{options.prog}: {shown(text)}\n", sys.stderr))
 
 
 def make_parser(arguments: Sequence[str] = ()) -> argparse.ArgumentParser:
@@ -216,7 +220,7 @@ def bar(label: str) -> Iterator[Callable[[int, int], None]]:
 def tell(line: str) -> None:
     """Print a note on stderr during the work."""
     with suppress(OSError):  # nobody reads it, but the work goes on
-        _notes.print(printable(line), markup=False)
+        _notes.print(folded(printable(line), sys.stderr), markup=False)
 
 
 def print_markdown(text: str) -> None:
@@ -231,7 +235,8 @@ def print_markdown(text: str) -> None:
 
 def print_drawn(drawn: RenderableType, *, soft_wrap: bool = False) -> None:
     """Print a renderable of rich; see :func:`print_foreign`. Brackets in it are no markup."""
-    Console(highlight=False, markup=False, soft_wrap=soft_wrap).print(_Harmless(drawn))
+    wide = soft_wrap and not sys.stdout.isatty()
+    Console(highlight=False, markup=False, soft_wrap=wide).print(_Harmless(drawn))
 
 
 class _Harmless(NamedTuple):
@@ -245,7 +250,7 @@ class _Harmless(NamedTuple):
 
 def print_foreign(text: str) -> None:
     """Print lines that contain text from other sources, with unprintable characters escaped."""
-    print(_harmless(text))
+    print(folded(_harmless(text), sys.stdout))
 
 
 def _harmless(text: str) -> str:
@@ -254,5 +259,5 @@ def _harmless(text: str) -> str:
 
 class _Notes(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
-        """One line that is safe on a terminal."""
-        return printable(super().format(record))
+        """One line that is safe on a terminal, unless it is folded there."""
+        return folded(printable(super().format(record)), sys.stderr)

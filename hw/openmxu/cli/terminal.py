@@ -2,9 +2,11 @@
 
 import io
 import os
+import shutil
 import sys
+import textwrap
 from contextlib import suppress
-from typing import Any
+from typing import Any, TextIO
 
 
 class _Output(io.FileIO):
@@ -65,3 +67,16 @@ def abandon_output() -> OSError | None:
 def printable(text: str) -> str:
     """``text`` in one line that is safe on a terminal: control characters and lone surrogates are escaped."""
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
+
+
+def folded(text: str, stream: TextIO) -> str:
+    """``text`` with its lines broken between words where ``stream`` is a terminal; rows of Markdown tables stay."""
+    if not stream.isatty():
+        return text
+    columns = shutil.get_terminal_size().columns
+    wrapper = textwrap.TextWrapper(
+        columns, replace_whitespace=False, expand_tabs=False, break_long_words=False, break_on_hyphens=False
+    )
+    return "\n".join(
+        line if len(line) <= columns or line.startswith("|") else wrapper.fill(line) for line in text.split("\n")
+    )

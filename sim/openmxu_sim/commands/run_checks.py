@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from rich.table import Table
 from rich.text import Text
 
-from openmxu.cli.frame import Console, add_command, bar, integer, print_drawn, print_markdown, tell
+from openmxu.cli.frame import Console, add_command, bar, integer, print_drawn, print_foreign, print_markdown, tell
 from openmxu.runtime.extras import study
 from openmxu.runtime.files import folder, reserve
 
@@ -53,7 +53,7 @@ def _demo(options: argparse.Namespace) -> int:
         with bar("simulating") as progress:
             outcome = classify(engine=options.engine, tell=tell, progress=progress)
         outputs.write_text(classifier, json.dumps(outcome.as_dict(), indent=2) + "\n")
-        console.print(outcome.text())
+        print_foreign(outcome.text())
         console.print("\n[bold]2. What number formats cost[/bold]")
         areas = report(options.output, extent="quick", progress=tell)
         print_drawn(to_table(areas), soft_wrap=True)

@@ -1,15 +1,20 @@
 """The command line: results, exit codes, and one clear line for each mistake."""
 
 import argparse
+import fcntl
 import importlib
 import io
 import json
 import os
 import re
 import shlex
+import struct
+import subprocess
 import sys
 import tempfile
+import termios
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 from unittest.mock import Mock
@@ -151,7 +156,11 @@ _MISTAKES = {
         "--liberty missing.lib": "liberty must be a readable file, not 'missing.lib'",
     },
     "": {
-        "": "COMMAND",
+        "board build icebraker -o out": "not 'icebraker'; did you mean icebreaker?",
+        "board build ulx3s-85g -o out": "not 'ulx3s-85g'; did you mean ulx3s-85f?",
+        "matmul A.npy B.npy --engine compield": "not 'compield'; did you mean compiled?",
+        "matmul A.npy B.npy --subnormals flsh": "must be 'flush' or 'ieee', not 'flsh'; did you mean flush?",
+        "verilog multiplyer": "not 'multiplyer'; did you mean multiplier?",
         "multiply": "not 'multiply'",
         "matmull": "not 'matmull'; did you mean matmul?",
         "wave --rowz 3": "unrecognized arguments: --rowz 3; did you mean --rows?",
@@ -317,6 +326,46 @@ def test_text_of_others(terminal: bool, monkeypatch: pytest.MonkeyPatch) -> None
         assert SHOWN in out.getvalue()
         assert FOREIGN not in out.getvalue()
         assert "\x1b[2J" not in out.getvalue()
+
+
+def test_help_of_all_and_of_one(shown: Said) -> None:
+    assert shown("") == shown("help") == shown("--help")
+    assert shown("help cache clear") == shown("cache clear --help")
+
+
+@pytest.mark.parametrize("columns", [40, 80, 120])
+def test_text_is_folded_between_words_on_a_terminal(columns: int, refused: Said) -> None:
+    """What is told, refused and printed: lists of names, too; a table's row stays."""
+    row = f"| {'a b ' * 50}|"
+    program = f"""
+import logging
+from openmxu.cli.frame import main, print_foreign, tell
+main(["--version"])
+tell({"word-and-word (2.0) " * 20!r})
+print_foreign({row!r} + chr(10) + "  more words" * 20)
+logging.getLogger("x").warning({"note " * 60!r})
+main(["area", "-o", "out", "--format", "fp64"])
+main(["wombat"])
+"""
+    master, slave = os.openpty()
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    environment = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")}
+    with subprocess.Popen(
+        [sys.executable, "-c", program], stdin=slave, stdout=slave, stderr=slave, env=environment
+    ) as child:
+        os.close(slave)
+        shown = b""
+        with suppress(OSError):  # the end, on Linux
+            while part := os.read(master, 1 << 16):
+                shown += part
+        child.wait()
+    os.close(master)
+    lines = shown.decode().splitlines()
+    assert row in lines
+    assert max(len(line) for line in lines if line != row) <= columns
+    words = refused("area -o out --format fp64").split() + refused("wombat").split()
+    assert " ".join(shown.decode().split()).endswith(" ".join(words))
+    assert shown.decode().split().count("word-and-word") == 20
 
 
 def test_a_note_is_a_line() -> None:

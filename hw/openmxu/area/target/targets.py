@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from typing import Any, NamedTuple
 
 from openmxu.area.target.liberty import Library, generic_library
@@ -141,8 +140,7 @@ def choose_targets(names: Sequence[str], libraries: Sequence[Library], recipes: 
     for noun, values, known in (("target", names, TARGETS), ("recipe", recipes, RECIPES)):
         for name in values:
             if name not in known:
-                meant = "".join(f"; did you mean {match}?" for match in get_close_matches(name, known, n=1))
-                raise ValueError(f"{noun} must be one of {', '.join(known)}, not {name!r}{meant}")
+                raise ValueError(f"{noun} must be one of {', '.join(known)}, not {name!r}")
     if not recipes or not (names or libraries):
         raise ValueError("at least one target or Liberty file and one recipe must be given, not none")
     timing = find_sta()

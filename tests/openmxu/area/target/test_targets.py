@@ -43,7 +43,7 @@ UNTIMED = "recipe must be area or default on libraries without timing, not"
     [
         (["asic"], ["area"], f"target must be one of {', '.join(TARGETS)}, not 'asic'"),
         (["generic"], ["fast"], f"{RECIPE} 'fast'"),
-        (["generic"], ["sped"], f"{RECIPE} 'sped'; did you mean speed?"),
+        (["generic"], ["sped"], f"{RECIPE} 'sped'"),
         ([], ["area"], NONE),
         (["generic"], [], NONE),
         (["generic"], ["speed"], f"{UNTIMED} speed"),
