@@ -29,6 +29,8 @@ def check(top: Path, version: str, today: date) -> Iterator[str]:
     """
     if _git(top, "status", "--porcelain"):
         yield "git: all changes must be committed"
+    if ".dev" in version:
+        yield f"pyproject.toml: the version must be a release's, not {version}"
     if _git(top, "tag", "--list", f"v{version}"):
         yield f"git: the tag v{version} must not exist yet; a new version goes into pyproject.toml"
     heading, body = _newest(top)

@@ -59,6 +59,7 @@ def test_ready(project: Path, capsys: Capture) -> None:
         ("CHANGELOG.md", "[1.2.3]", "[1.2.4]", f"a section must be called {_SECTION}"),
         ("CHANGELOG.md", _TODAY, "2020-02-02", f"a section must be called {_SECTION}"),
         ("CHANGELOG.md", "ed]\n", "ed]\n\n- More.\n", f"entries must stand under {_SECTION}, not under [Unreleased]"),
+        ("pyproject.toml", "1.2.3", "1.2.3.dev0", "the version must be a release's, not 1.2.3.dev0"),
         ("CITATION.cff", "version: 1.2.3", "version: 1.2.30", "must have the line version: 1.2.3"),
         ("CITATION.cff", "date-", "-", f"must have the line date-released: {_TODAY}"),
         ("docs/reference/speed.md", "Fast.", _OLD, "its record must be of this unit; the page names the command"),

@@ -18,7 +18,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from importlib.metadata import entry_points, version
+from importlib.metadata import entry_points
 from typing import Any, NamedTuple, NoReturn
 
 import rich.console
@@ -29,6 +29,7 @@ from rich.segment import Segment
 from openmxu.cli.terminal import abandon_output, folded, open_streams, printable
 from openmxu.runtime.extras import extra_of, install
 from openmxu.runtime.files import NotStoredError, UnreadError
+from openmxu.runtime.release import release
 
 Section = tuple[str, Sequence[tuple[str, str]]]
 """A section of ``openmxu list``: a title, and rows of a name and its description."""
@@ -140,7 +141,8 @@ def make_parser(arguments: Sequence[str] = ()) -> argparse.ArgumentParser:
         description="An open bf16 matrix unit: simulate, export, measure.",
         epilog="See openmxu COMMAND --help for each command's options and examples.",
     )
-    parser.add_argument("--version", action="version", version=f"openmxu {version('openmxu')}")
+    asked = any(word.startswith("--v") for word in arguments)  # git is asked for the commit
+    parser.add_argument("--version", action="version", version=f"openmxu {release() if asked else ''}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True, parser_class=_Parser)
     known = {point.name: point for point in entry_points(group=_COMMANDS)}
     named = next((word for word in arguments if not word.startswith("-")), None)

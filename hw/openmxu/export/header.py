@@ -2,8 +2,9 @@
 
 import dataclasses
 import textwrap
-from importlib.metadata import version
 from typing import Any
+
+from openmxu.runtime.release import release
 
 _WIDTH = 112
 
@@ -21,10 +22,10 @@ def check_command(command: str) -> str:
 def header(component: Any, name: str, command: str, waivers: dict[str, str]) -> str:
     """A comment in Verilog for a reader who has only the file: version, command, configuration, timing, waivers.
 
-    One version always writes the same comment: it has no date and no path.
+    A release always writes the same comment: it has no date and no path.
     """
     paragraphs = [
-        [f"Written by OpenMXU {version('openmxu')}. Licensed under the Apache License, Version 2.0."],
+        [f"Written by OpenMXU {release()}. Licensed under the Apache License, Version 2.0."],
         [command],
         _describe(component, name),
         [

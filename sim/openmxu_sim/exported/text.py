@@ -1,10 +1,10 @@
 """Texts of an exported bench: templates, and the files of beats."""
 
 from collections.abc import Mapping
-from importlib.metadata import version
 from importlib.resources import files
 
 from openmxu.export.bench import Export
+from openmxu.runtime.release import release
 from openmxu.unit.axi import AxiMxu
 from openmxu_sim.exported.beats import Beats
 
@@ -34,7 +34,7 @@ def fill(template: str, values: Mapping[str, object]) -> str:
 
 def fill_common(export: Export) -> dict[str, object]:
     """Return the values that all templates have in them."""
-    return {"NAME": export.name, "WRITTEN": f"Written by OpenMXU {version('openmxu')}: {export.command}"}
+    return {"NAME": export.name, "WRITTEN": f"Written by OpenMXU {release()}: {export.command}"}
 
 
 def write_beats(beats: Beats) -> list[str]:

@@ -3,7 +3,6 @@
 import gc
 import re
 import shlex
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ import pytest
 from openmxu.catalog import build
 from openmxu.export.header import check_command
 from openmxu.export.verilog import to_verilog
+from openmxu.runtime.release import release
 from openmxu.spec.config import MxuConfig
 
 from ...conftest import Command, slow
@@ -31,7 +31,7 @@ def test_a_unit(bus: str) -> None:
     unit = build("mxu", rows=3, columns=1, stages=6, depth=4, bus=bus)
     said = top(to_verilog(unit, name="its", command="openmxu verilog"))
     assert [*said[:2], " ".join(said[2:-1]), said[-1]] == [
-        f"Written by OpenMXU {version('openmxu')}. Licensed under the Apache License, Version 2.0.",
+        f"Written by OpenMXU {release()}. Licensed under the Apache License, Version 2.0.",
         "openmxu verilog",
         "its: rows 3, columns 1, stages 6, operand bf16, source fp32, subnormals flush, depth 4, splitter False, "
         f"result fp32, status {bus == 'axi'}, terms 1.",
