@@ -24,7 +24,7 @@ _EXAMPLE = _DOCS / "examples" / "litex"
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif(find_spec("litex") is None, reason="litex is not installed: pip install 'openmxu[litex]'"),
+    pytest.mark.skipif(find_spec("litex") is None, reason="litex is not installed: pip install -e '.[litex]'"),
 ]
 
 _PAGE = (_DOCS / "how-to" / "litex.md").read_text()

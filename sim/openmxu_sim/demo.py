@@ -2,13 +2,12 @@
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from openmxu.runtime.extras import install
+from openmxu.runtime.extras import need
 from openmxu.spec.config import MxuConfig
 from openmxu_sim import golden
 from openmxu_sim.engines import CLOCKED, choose
@@ -64,9 +63,7 @@ class Outcome:
 
 def check_installed() -> None:
     """Raise :exc:`OSError` if a package is missing that the demo needs, also for its second part."""
-    missing = [package for package in _NEEDED if find_spec(package) is None]
-    if missing:
-        raise OSError(f"the demo needs {', '.join(missing)}, not installed here: {install('demo')}")
+    need("the demo", _NEEDED, "demo")
 
 
 def classify(

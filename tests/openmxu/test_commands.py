@@ -1,10 +1,17 @@
 """The commands of the hardware: what their exit codes say."""
 
+import json
+import os
 import shutil
+import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from urllib.parse import quote
 
 import pytest
 
+from openmxu.runtime import extras
 from openmxu.runtime.extras import extra_of, install
 from openmxu.yosys import yowasp
 
@@ -45,4 +52,24 @@ def test_completion(command: Command) -> None:
 )
 def test_each_module_has_its_smallest_extra(module: str, extra: str) -> None:
     assert extra_of(module) == extra
-    assert install(extra) == f"pip install 'openmxu[{extra}]'"
+
+
+@pytest.mark.parametrize(
+    ("origin", "command"),
+    [
+        ({"url": "file:///some%20where/openmxu", "dir_info": {"editable": True}}, "-e '/some where/openmxu[sim]'"),
+        ({"url": "file:///openmxu", "dir_info": {}}, "'/openmxu[sim]'"),
+        ({"url": "file:///openmxu-1-py3-none-any.whl", "archive_info": {}}, "'/openmxu-1-py3-none-any.whl[sim]'"),
+        (None, "'./openmxu-1-py3-none-any.whl[sim]'"),
+        ({"url": f"file://{quote(os.getcwd())}", "dir_info": {"editable": True}}, "-e '.[sim]'"),
+    ],
+)
+@pytest.mark.parametrize("own", [True, False])
+def test_a_hint_names_what_was_installed(
+    origin: dict[str, Any] | None, command: str, own: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By this Python's pip, if another one is found first."""
+    text = None if origin is None else json.dumps(origin)
+    monkeypatch.setattr(extras, "distribution", lambda _: SimpleNamespace(version="1", read_text=lambda _: text))
+    monkeypatch.setattr(shutil, "which", lambda _: str(Path(sys.executable).with_name("pip")) if own else "/bin/pip")
+    assert install("sim") == f"{'pip' if own else f'{sys.executable} -m pip'} install {command}"

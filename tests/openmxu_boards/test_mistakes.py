@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from openmxu.catalog import EXPORTED
+from openmxu.runtime.extras import install
 from openmxu.spec.accelerator import AcceleratorConfig
 from openmxu.spec.config import MxuConfig
 from openmxu.spec.formats import BF16
@@ -163,7 +164,7 @@ MISTAKES: dict[type[Exception], list[tuple[Callable[[], object], str]]] = {
         (lambda: read_bitmap(".device 5k\n"), "the unpacked bitstream has no device and no tiles"),
         (lambda: read_bitmap(".ram_data 1 one\n00\n"), f"{BITMAP}: .ram_data 1 one"),
     ],
-    OSError: [(NO_PINS.new_platform, "amaranth-boards is not installed; it comes with: pip install 'openmxu[boards]'")],
+    OSError: [(NO_PINS.new_platform, f"amaranth-boards is not installed; it comes with: {install('boards')}")],
     RuntimeError: [(lambda: read_clocks({"fmax": {}}), "nextpnr's report has no clock")],
 }
 

@@ -14,6 +14,7 @@ import pytest
 
 import openmxu.area
 from openmxu.area.subject.points import PRODUCT, point
+from openmxu.runtime.extras import install
 from openmxu.spec.formats import BF16
 from openmxu_sim import demo
 from openmxu_sim.studies import accuracy
@@ -74,10 +75,10 @@ def test_training_of_the_demo() -> None:
 
 
 def test_what_the_demo_misses_is_said_first(monkeypatch: pytest.MonkeyPatch, command: Command, tmp_path: Path) -> None:
-    monkeypatch.setattr(demo, "find_spec", lambda package: None)
+    monkeypatch.setattr("openmxu.runtime.extras.find_spec", lambda package: None)
     code, out, complaint = command("demo -o demo")
     named, _, remedy = complaint.partition(", not installed here: ")
-    assert (code, out, list(tmp_path.iterdir()), remedy) == (2, "", [], "pip install 'openmxu[demo]'\n")
+    assert (code, out, list(tmp_path.iterdir()), remedy) == (2, "", [], f"{install('demo')}\n")
     needed = named.removeprefix("openmxu demo: the demo needs ").split(", ")
     project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"]

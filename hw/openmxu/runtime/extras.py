@@ -1,23 +1,45 @@
 """Packages that only some commands need, and how to install them."""
 
+import json
+import os
 import re
+import shlex
+import shutil
+import sys
+from collections.abc import Iterable
 from importlib import import_module
-from importlib.metadata import requires
+from importlib.metadata import distribution, requires
 from importlib.util import find_spec
+from pathlib import Path
 from types import ModuleType
+from urllib.parse import unquote, urlsplit
 
 _DISTRIBUTIONS = {"sklearn": "scikit-learn", "z3": "z3-solver", "markdown_it": "markdown-it-py"}
 """Distribution that brings a module, where it has another name."""
 
 
 def install(extra: str) -> str:
-    """The command that adds an extra to this installation, a clone's or a wheel's.
+    """The command that adds an extra to this installation, of a clone or of a wheel's file: no index has the package.
 
     >>> from openmxu.runtime.extras import install
-    >>> install("boards")
-    "pip install 'openmxu[boards]'"
+    >>> install("boards").endswith("[boards]'")
+    True
     """
-    return f"pip install 'openmxu[{extra}]'"
+    beside = Path(sys.executable).parent
+    pip = "pip" if Path(shutil.which("pip") or "").parent == beside else shlex.join([sys.executable, "-m", "pip"])
+    here = distribution("openmxu")
+    origin = json.loads(here.read_text("direct_url.json") or "{}")
+    place = unquote(urlsplit(origin.get("url", "")).path) or f"./openmxu-{here.version}-py3-none-any.whl"
+    if os.path.isdir(place) and os.path.samefile(place, os.curdir):
+        place = os.curdir
+    editable = "-e " if origin.get("dir_info", {}).get("editable") else ""
+    return f"{pip} install {editable}{shlex.quote(f'{place}[{extra}]')}"
+
+
+def need(what: str, packages: Iterable[str], extra: str) -> None:
+    """Raise :exc:`OSError` that names all packages that are missing, and their extra."""
+    if missing := [package for package in packages if find_spec(package) is None]:
+        raise OSError(f"{what} needs {', '.join(missing)}, not installed here: {install(extra)}")
 
 
 def extra_of(module: str) -> str:

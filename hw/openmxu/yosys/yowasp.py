@@ -9,6 +9,7 @@ import importlib.metadata
 import os
 import re
 import sys
+import time
 from collections.abc import Callable, Sequence
 from functools import cache
 from importlib.util import find_spec
@@ -50,6 +51,9 @@ _LIMIT = 900.0
 
 _RUN_LIMIT = 7200.0
 """Seconds after which :func:`run` ends a tool. Each takes a minute or two."""
+
+_LIFE = 15.0
+"""Seconds between two signs of life of a tool that runs."""
 
 
 def command(tool: str) -> list[str]:
@@ -95,10 +99,19 @@ def prepare(tool: str, tell: Callable[[str], None]) -> None:
 
 
 def run(tool: str, arguments: Sequence[str], directory: Path, tell: Callable[[str], None]) -> None:
-    """Run a tool in a directory, where its messages stay as ``TOOL.messages``."""
+    """Run a tool in a directory, where its messages stay as ``TOOL.messages``; ``tell`` hears how long it has run."""
     prepare(tool, tell)
     log = directory / f"{tool}.messages"
-    done = process.run([*command(tool), *arguments], what=tool, limit=_RUN_LIMIT, directory=directory, log=log)
+    start = told = time.monotonic()
+
+    def tick() -> None:
+        nonlocal told
+        if (now := time.monotonic()) - told >= _LIFE:
+            told = now
+            tell(f"{tool}: {now - start:.0f} s")
+
+    words = [*command(tool), *arguments]
+    done = process.run(words, what=tool, limit=_RUN_LIMIT, directory=directory, log=log, tick=tick)
     if done.code:
         # Yosys with -q writes a failed assertion of its own only to its log.
         others = [directory / name for option, name in pairwise(arguments) if option == "-l"]

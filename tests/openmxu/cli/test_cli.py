@@ -26,6 +26,7 @@ from rich.table import Table
 from openmxu.area.subject.points import PART_NAMES
 from openmxu.cli.frame import bar, make_parser, print_drawn, print_foreign, print_markdown, tell
 from openmxu.runtime import cache
+from openmxu.runtime.extras import install
 from openmxu_sim import golden
 
 from ...bits import same_bits
@@ -258,7 +259,7 @@ def test_a_result_is_not_lost(matrices: Matrices, monkeypatch: pytest.MonkeyPatc
     ("error", "code", "message"),
     [
         (RuntimeError("it broke"), 1, "it broke"),
-        (ModuleNotFoundError(name="sklearn"), 2, "needs sklearn, which is not installed: pip install 'openmxu[demo]'"),
+        (ModuleNotFoundError(name="sklearn"), 2, f"needs sklearn, which is not installed: {install('demo')}"),
         (MemoryError(), 2, "there is not enough memory"),
         (KeyboardInterrupt(), 130, ""),
         (SystemExit(0), 1, "a library asked to exit, with 0, before the command was done"),

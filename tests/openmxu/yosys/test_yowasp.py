@@ -103,6 +103,10 @@ def test_run(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[str] = []
     yowasp.run("fake", ["0"], work, told.append)
     assert told == ["compiled"]
+    with monkeypatch.context() as patched:
+        patched.setattr(yowasp, "_LIFE", 0)
+        yowasp.run("fake", ["0"], work, told.append)
+    assert told[2:] == ["fake: 0 s"] * len(told[2:]) != []
     assert "made" in os.listdir(work)
     (work / "it.rpt").write_text("all is well\nERROR: Assert `a == b' failed in rtlil.cc:1.\n")
     for arguments, last in (

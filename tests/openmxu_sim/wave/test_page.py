@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from openmxu.runtime import native
+from openmxu.runtime.extras import install
 from openmxu.spec.config import MxuConfig
 from openmxu.spec.passes import PASSES
 from openmxu.spec.tiling import cycles, tiles
@@ -199,7 +200,7 @@ def test_command_without_a_compiler_for_the_web(command: Command, monkeypatch: p
     monkeypatch.setattr(wasm, "find_spec", lambda name: None)
     said = (
         f"wrote run.html: a recorded run, 2x4x5 on 4x2, {cycles(page_config(4, 2, 1, 2), 2, 4, 5)} cycles\n"
-        "for a unit that runs in the page, install the package ziglang: pip install 'openmxu[zig]'\n"
+        f"for a unit that runs in the page, install the package ziglang: {install('zig')}\n"
     )
     assert command("wave --rows 4 --columns 2 --terms 2 --m 2 --k 4 --n 5 -o run.html") == (0, "", said)
     page = Path("run.html").read_text()
@@ -218,7 +219,7 @@ def test_command_without_any_compiler(
         monkeypatch.setattr(module, "find_spec", lambda name: None)
     for load in (machine._load, load_model):
         load.cache_clear()
-    wanted = "install one (Debian and Ubuntu: apt install gcc; anywhere: pip install 'openmxu[zig]')"
+    wanted = f"install one (Debian and Ubuntu: apt install gcc; anywhere: {install('zig')})"
     complaint = f"openmxu wave: a C compiler is needed; {wanted}\n"
     assert command(f"wave --rows 1 --columns 1 --m 1 --k 1 --n 1 -o {output}") == (2, "", complaint)
     assert not Path(output).exists()

