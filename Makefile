@@ -4,7 +4,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable
+# On a terminal pip shows what it downloads, and its bar.
+PIP := $(BIN)/python -m pip install $(if $(shell test -t 2 && echo yes),,--quiet) --disable-pip-version-check --editable
 QUICK := tests/test_architecture.py tests/openmxu/arith tests/openmxu/cli/test_cli.py tests/openmxu/runtime \
   tests/openmxu/spec tests/openmxu/test_catalog.py tests/openmxu/unit/test_pe.py tests/openmxu/area/pages \
   tests/openmxu/area/target/test_liberty.py tests/openmxu_sim/golden tests/openmxu_sim/netlist \

@@ -7,7 +7,7 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from openmxu.cli.frame import Section, add_command, bar, integer, print_foreign, subcommands, tell
+from openmxu.cli.frame import Section, add_command, bar, integer, offer, print_foreign, subcommands, tell
 from openmxu.commands import add_parameters, requested
 from openmxu.runtime.files import folder, reserve
 
@@ -44,6 +44,7 @@ def _add_build(actions: Any) -> None:
         "  openmxu board build --platform amaranth_boards.icestick:ICEStickPlatform -o build",
     )
     parser.add_argument("board", metavar="BOARD", nargs="?", help="a name from openmxu board list")
+    offer(parser, board=_names, design=lambda: ("system", "network", "selftest"))
     parser.add_argument(
         "--platform", metavar="MODULE:CLASS", help="instead of BOARD: the Amaranth platform of your own board"
     )
@@ -71,8 +72,15 @@ def _add_build(actions: Any) -> None:
     )
 
 
+def _names() -> list[str]:
+    from openmxu_boards import boards
+
+    return [board.name for board in boards()]
+
+
 def _add_port(parser: argparse.ArgumentParser) -> None:
     """Options for the board's port."""
+    offer(parser, simulate=_names)
     parser.add_argument(
         "--port",
         default="auto",

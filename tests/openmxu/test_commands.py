@@ -15,7 +15,7 @@ from openmxu.runtime import extras
 from openmxu.runtime.extras import extra_of, install
 from openmxu.yosys import yowasp
 
-from ..conftest import Command, ran
+from ..conftest import Command, Said, ran
 
 
 @pytest.mark.parametrize(("timeout", "code"), [("600", 0), ("0.01", 1)])
@@ -36,10 +36,30 @@ def test_completion(command: Command) -> None:
         pytest.skip("bash is not installed")
     code, script, _ = command("completion bash")
     assert code == 0
-    cases = {"openmxu mat": "matmul", "openmxu matmul --prec": "--precision", "openmxu board b": "build"}
+    cases = {
+        "openmxu mat": "matmul",
+        "openmxu matmul --prec": "--precision",
+        "openmxu board b": "build",
+        "openmxu board build ic": "icebreaker",
+        "openmxu board run A.npy B.npy --simulate ulx3s-8": "ulx3s-85f",
+        "openmxu matmul A.npy B.npy --engine c": "compiled",
+        "openmxu demo --engine v": "verilator",
+        "openmxu area -o out --target xil": "xilinx7 xilinx7-dsp",
+        "openmxu area -o out --subnormals i": "ieee",
+        "openmxu verilog multiplier_i": "multiplier_ieee",
+        "openmxu verilog multiplier --operand fp8_e5": "fp8_e5m2",
+        "openmxu layout multiplier --checks m": "minimal",
+        "openmxu cache clear --kind sim": "simulations",
+    }
     for words, expected in cases.items():
         asked = f"COMP_WORDS=({words}); COMP_CWORD={words.count(' ')}; _shtab_openmxu; echo ${{COMPREPLY[@]}}"
         assert ran([bash, "-c", f"{script}\n{asked}"], check=True).stdout == f"{expected}\n"
+
+
+@pytest.mark.parametrize("shell", ["zsh", "fish"])
+def test_completion_of_other_shells_has_values(shown: Said, shell: str) -> None:
+    script = shown(f"completion {shell}")
+    assert all(name in script for name in ("icebreaker", "compiled", "xilinx7-dsp"))
 
 
 @pytest.mark.parametrize(

@@ -168,6 +168,22 @@ def add_command(
     return parser
 
 
+def offer(parser: argparse.ArgumentParser, **values: Callable[[], Iterable[str]]) -> None:
+    """Say which values options and arguments take, by their ``dest``, for :mod:`openmxu.commands.list_all`."""
+    vars(parser).setdefault("offered", {}).update(values)
+
+
+def offered(parser: argparse.ArgumentParser) -> Iterator[tuple[argparse.Action, Iterable[str]]]:
+    """The arguments of a command and of those below it that have known values."""
+    known = vars(parser).get("offered", {})
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for each in {*action.choices.values()}:
+                yield from offered(each)
+        elif action.dest in known:
+            yield action, known[action.dest]()
+
+
 def subcommands(parser: argparse.ArgumentParser, *, required: bool) -> Any:
     """Subcommands of a command."""
     return parser.add_subparsers(

@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from openmxu.cli.frame import add_command, integer, number, tell
+from openmxu.cli.frame import add_command, integer, number, offer, tell
 from openmxu.commands.measure_area import add_given, given
 from openmxu.commands.write_verilog import add_parameters, given_parameters, requested
 from openmxu.runtime.extras import need
@@ -63,6 +63,7 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seeds", type=integer, default=1, metavar="N", help=seeds)
     parser.add_argument("--period", type=number, metavar="NS", help=period)
     parser.add_argument("--checks", default="minimal", metavar="NAME", help=checks)
+    offer(parser, checks=lambda: ("minimal", "all", "none"))
 
 
 def add_pdk(parser: argparse.ArgumentParser) -> None:

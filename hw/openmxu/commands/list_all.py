@@ -7,7 +7,7 @@ from typing import Any
 
 from rich.table import Table
 
-from openmxu.cli.frame import Console, Section, add_command, make_parser
+from openmxu.cli.frame import Console, Section, add_command, make_parser, offered
 from openmxu.spec.formats import FORMATS
 from openmxu.spec.forms import FORMS
 
@@ -56,7 +56,7 @@ def add_completion(commands: Any) -> None:
         commands,
         "completion",
         _completion,
-        "print a shell script that completes commands and options",
+        "print a shell script that completes commands, options and their values",
         "  openmxu completion bash > ~/.local/share/bash-completion/completions/openmxu\n"
         "  openmxu completion zsh > ~/.zfunc/_openmxu",
     )
@@ -68,4 +68,7 @@ def add_completion(commands: Any) -> None:
 def _completion(options: argparse.Namespace) -> None:
     import shtab
 
-    print(shtab.complete(make_parser(), options.shell))
+    parser = make_parser()
+    for action, values in offered(parser):
+        action.choices = list(values)
+    print(shtab.complete(parser, options.shell))

@@ -3,7 +3,7 @@
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from openmxu.cli.frame import add_command, subcommands
+from openmxu.cli.frame import add_command, offer, subcommands
 
 if TYPE_CHECKING:
     pass
@@ -17,6 +17,8 @@ def add_cache(commands: Any) -> None:
         "show or clear the cache: compiled simulations and models, areas, checks",
         "  openmxu cache\n  openmxu cache clear\n  openmxu cache clear --kind simulations",
     )
+    from openmxu.runtime.cache import KINDS
+
     actions = subcommands(parser, required=False)
     clear = add_command(
         actions,
@@ -25,6 +27,7 @@ def add_cache(commands: Any) -> None:
         "delete cache entries; they are built or measured again when needed",
         "  openmxu cache clear\n  openmxu cache clear --kind simulations",
     )
+    offer(clear, kind=lambda: KINDS)
     clear.add_argument("--kind", metavar="NAME", help="one of the kinds that openmxu cache shows (default: all)")
 
 

@@ -4,7 +4,8 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from openmxu.cli.frame import add_command, integer, print_drawn, print_foreign, tell
+from openmxu.cli.frame import add_command, integer, offer, print_drawn, print_foreign, tell
+from openmxu.spec.formats import FORMATS, SUBNORMALS
 
 if TYPE_CHECKING:
     from openmxu.area.finding.findings import Report
@@ -109,6 +110,7 @@ def _add_targets(parser: argparse.ArgumentParser) -> None:
     """Options for targets and recipes."""
     from openmxu.area import DEFAULT_TARGETS, RECIPES, TARGETS
 
+    offer(parser, target=lambda: TARGETS, recipe=lambda: RECIPES)
     parser.add_argument(
         "--target",
         action="append",
@@ -136,6 +138,7 @@ def _add_choice(parser: argparse.ArgumentParser) -> None:
     """Options for designs in place of those of the extent."""
     from openmxu.area import PART_NAMES
 
+    offer(parser, format=lambda: FORMATS, part=lambda: PART_NAMES, subnormals=lambda: SUBNORMALS)
     chosen = parser.add_argument_group("choice of designs")
     for option, words in (
         ("format NAME", "measure this format only: a name, or eXfY for X exponent and Y fraction bits; repeatable"),

@@ -5,7 +5,7 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from openmxu.cli.frame import add_command, integer, tell
+from openmxu.cli.frame import add_command, integer, offer, tell
 from openmxu.runtime.files import folder, reserve
 from openmxu.spec.formats import FORMATS, SUBNORMALS
 from openmxu.spec.forms import AREA, FORMS, check_form
@@ -72,6 +72,9 @@ def _add_beside(parser: argparse.ArgumentParser) -> None:
 
 def _add_form(parser: argparse.ArgumentParser) -> None:
     """Options for the form: names, ports, places of memories, a clock enable."""
+    from openmxu.export.memories import MEMORIES
+    from openmxu.export.names import PORTS
+
     parser.add_argument("--name", metavar="NAME", help="name of the top module (default: from the design)")
     parser.add_argument(
         "--prefix",
@@ -85,6 +88,9 @@ def _add_form(parser: argparse.ArgumentParser) -> None:
         "shape, which a foundry's or vendor's can replace)",
         "form": f"gates of the arithmetic, same bits: {', '.join(FORMS)} (see openmxu list)",
     }
+    offer(
+        parser, ports=lambda: PORTS, memories=lambda: MEMORIES, form=lambda: FORMS, bench=lambda: ("verilog", "cocotb")
+    )
     for name, default in _DEFAULTS.items():
         parser.add_argument(f"--{name}", default=default, metavar="NAME", help=f"{words[name]}; default: {default}")
     parser.add_argument(
@@ -96,6 +102,10 @@ def _add_form(parser: argparse.ArgumentParser) -> None:
 
 def add_parameters(parser: argparse.ArgumentParser) -> None:
     """Add an option for each parameter of any design."""
+    from openmxu.catalog import EXPORTED
+
+    formats = dict.fromkeys(("operand", "weight", "result", "source", "target"), lambda: FORMATS)
+    offer(parser, design=lambda: EXPORTED, subnormals=lambda: SUBNORMALS, **formats)
     for name, kind in _design_parameters().items():
         if kind is bool:
             parser.add_argument(f"--{name}", action="store_true", default=None, help=_PARAMETERS[name])

@@ -5,7 +5,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from openmxu.cli.frame import add_command, bar, integer, interval, tell
+from openmxu.cli.frame import add_command, bar, integer, interval, offer, tell
 from openmxu.runtime.files import reserve
 from openmxu.spec.formats import SUBNORMALS
 
@@ -57,6 +57,7 @@ def _add_arithmetic(parser: argparse.ArgumentParser) -> None:
     from openmxu.spec.formats import FORMATS
     from openmxu_sim.product import PRECISIONS
 
+    offer(parser, precision=lambda: PRECISIONS, subnormals=lambda: SUBNORMALS, operand=lambda: FORMATS)
     parser.add_argument(
         "--precision",
         default="default",
@@ -105,6 +106,7 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help=f"one of auto, {', '.join(ENGINES)}, or {BOARD}: an FPGA, whose unit is used (default: auto)",
     )
+    offer(parser, engine=lambda: ("auto", *ENGINES, BOARD))
     parser.add_argument(
         "--port", metavar="PORT", help="the board's serial port (default: auto, the first one on which a board answers)"
     )

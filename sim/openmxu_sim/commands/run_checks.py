@@ -9,7 +9,17 @@ from typing import TYPE_CHECKING, Any
 from rich.table import Table
 from rich.text import Text
 
-from openmxu.cli.frame import Console, add_command, bar, integer, print_drawn, print_foreign, print_markdown, tell
+from openmxu.cli.frame import (
+    Console,
+    add_command,
+    bar,
+    integer,
+    offer,
+    print_drawn,
+    print_foreign,
+    print_markdown,
+    tell,
+)
 from openmxu.runtime.extras import study
 from openmxu.runtime.files import folder, reserve
 
@@ -18,6 +28,8 @@ if TYPE_CHECKING:
 
 
 def add_demo(commands: Any) -> None:
+    from openmxu_sim.engines import CLOCKED
+
     parser = add_command(
         commands,
         "demo",
@@ -39,6 +51,7 @@ def add_demo(commands: Any) -> None:
         metavar="NAME",
         help="an engine with a clock: compiled, verilator, icarus or pysim (default: the fastest installed)",
     )
+    offer(parser, engine=lambda: ("auto", *CLOCKED))
 
 
 def _demo(options: argparse.Namespace) -> int:

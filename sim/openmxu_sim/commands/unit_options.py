@@ -3,7 +3,8 @@
 import argparse
 from collections.abc import Iterator
 
-from openmxu.cli.frame import Section, integer
+from openmxu.cli.frame import Section, integer, offer
+from openmxu.spec.formats import FORMATS
 
 
 def add_array(parser: argparse.ArgumentParser, *, side: int) -> None:
@@ -42,6 +43,7 @@ MODIFIERS = (
 
 def add_formats(parser: argparse.ArgumentParser) -> None:
     """Add formats of second operands and of sums, and the seed of stochastic rounding."""
+    offer(parser, weight=lambda: FORMATS, accumulate=lambda: FORMATS, between=lambda: FORMATS)
     parser.add_argument(
         "--weight", metavar="FORMAT", help="format of second operands, likewise, if it is another one than --operand"
     )
