@@ -11,7 +11,7 @@ _FILE = "openmxu/commit"
 
 
 class CommitHook(BuildHookInterface):
-    """Adds the file that ``openmxu.runtime.release`` reads."""
+    """Adds the file that ``openmxu.runtime.extras`` reads."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Write the commit, unless the sources stay where git is."""

@@ -27,9 +27,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.segment import Segment
 
 from openmxu.cli.terminal import abandon_output, folded, open_streams, printable
-from openmxu.runtime.extras import extra_of, install
+from openmxu.runtime.extras import extra_of, install, release
 from openmxu.runtime.files import NotStoredError, UnreadError
-from openmxu.runtime.release import release
 
 Section = tuple[str, Sequence[tuple[str, str]]]
 """A section of ``openmxu list``: a title, and rows of a name and its description."""

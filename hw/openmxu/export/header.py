@@ -4,7 +4,7 @@ import dataclasses
 import textwrap
 from typing import Any
 
-from openmxu.runtime.release import release
+from openmxu.runtime.extras import release
 
 _WIDTH = 112
 

@@ -6,7 +6,7 @@ from importlib.metadata import version
 
 from openmxu.catalog import build
 from openmxu.export.verilog import to_rtlil
-from openmxu.runtime.release import commit
+from openmxu.runtime.extras import commit
 
 NETLIST = "netlist of mxu_2x2"
 """Key of the unit's digest in :func:`provenance`."""

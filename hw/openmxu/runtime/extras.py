@@ -1,18 +1,24 @@
-"""Packages that only some commands need, and how to install them."""
+"""The version and commit of this installation, packages that only some commands need, and how to install them."""
 
+import functools
 import json
 import os
 import re
 import shlex
 import shutil
+import subprocess
 import sys
 from collections.abc import Iterable
+from contextlib import suppress
 from importlib import import_module
-from importlib.metadata import distribution, requires
+from importlib.metadata import distribution, requires, version
 from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 from urllib.parse import unquote, urlsplit
+
+_COMMIT = Path(__file__).parent.parent / "commit"
+"""The commit of a wheel or sdist, which its build writes; a clone has none."""
 
 _DISTRIBUTIONS = {"sklearn": "scikit-learn", "z3": "z3-solver", "markdown_it": "markdown-it-py"}
 """Distribution that brings a module, where it has another name."""
@@ -30,8 +36,9 @@ def install(extra: str) -> str:
     here = distribution("openmxu")
     origin = json.loads(here.read_text("direct_url.json") or "{}")
     place = unquote(urlsplit(origin.get("url", "")).path) or f"./openmxu-{here.version}-py3-none-any.whl"
-    if os.path.isdir(place) and os.path.samefile(place, os.curdir):
-        place = os.curdir
+    with suppress(OSError):  # it was installed from a file that is gone, or the current folder is gone
+        if os.path.isdir(place) and os.path.samefile(place, os.curdir):
+            place = os.curdir
     editable = "-e " if origin.get("dir_info", {}).get("editable") else ""
     return f"{pip} install {editable}{shlex.quote(f'{place}[{extra}]')}"
 
@@ -64,3 +71,27 @@ def study(module: str, option: str) -> ModuleType:
         need = "OpenMXU's repository, where docs/studies is: clone it, and run make setup-models"
         raise ValueError(f"{option} needs {need}")
     return import_module(f"openmxu_studies.{module}")
+
+
+@functools.cache
+def release() -> str:
+    """The version; between releases also the commit, as one version stands for many programs."""
+    its = version("openmxu")
+    return f"{its}, {commit() or 'commit unknown'}" if ".dev" in its else its
+
+
+def commit() -> str:
+    """The commit that this file is part of or was built from, and whether files differ from it; empty if unknown."""
+    git = ["git", "-C", str(Path(__file__).parent)]
+    try:
+        # Another project's repository may have this package in it.
+        subprocess.run([*git, "ls-files", "--error-unmatch", __file__], capture_output=True, check=True)
+        result = subprocess.run(
+            [*git, "describe", "--always", "--dirty= with changes", "--abbrev=10", "--exclude=*"],
+            capture_output=True,
+            check=True,
+            text=True,
+        )
+        return f"commit {result.stdout.strip()}"
+    except (OSError, subprocess.CalledProcessError):
+        return _COMMIT.read_text().strip() if _COMMIT.is_file() else ""

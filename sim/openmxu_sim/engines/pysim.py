@@ -1,5 +1,6 @@
 """Engine ``pysim``: Amaranth's own simulator."""
 
+import logging
 from pathlib import Path
 
 from amaranth.hdl import Value
@@ -11,11 +12,20 @@ from openmxu_sim.engines.protocol import Counters, Run
 from openmxu_sim.operands.aliases import Progress
 from openmxu_sim.operands.stimulus import Stalls, Stimulus, Traffic
 
+_COMPILING, _CYCLE = 0.2, 0.0002
+"""Seconds for each element: to compile it, and to simulate a cycle of it."""
+
+_LONG = 60.0
+"""Seconds from which a run is announced."""
+
+_log = logging.getLogger(__name__)
+
 
 def run(
     stimulus: Stimulus, *, stalls: Stalls | None = None, vcd: Path | None = None, progress: Progress | None = None
 ) -> Run:
     """Run the unit in Amaranth's simulator; see :class:`~openmxu_sim.engines.protocol.Engine`."""
+    _announce(stimulus)
     unit = Mxu(stimulus.config)
     traffic = Traffic(stimulus, stalls)
     weights, activations = Value.cast(unit.weights.payload), Value.cast(unit.activations.payload)
@@ -50,3 +60,18 @@ def run(
         with waveform(vcd) as file, simulator.write_vcd(str(file)):
             simulator.run()
     return Run(traffic.beats(), traffic.cycles, *counters)
+
+
+def _announce(stimulus: Stimulus) -> None:
+    """Say how long a run takes, if it is long: nothing else is heard until the first results."""
+    rows, columns = stimulus.config.rows, stimulus.config.columns
+    beats = sum(len(tile.activations) for tile in stimulus.tiles)
+    seconds = rows * columns * (_COMPILING + _CYCLE * (beats + rows + columns))
+    if seconds >= _LONG:
+        _log.warning(
+            "Amaranth's simulator takes about %.0f minutes for %dx%d (an estimate); "
+            "fewer rows and columns, or another engine, take less",
+            max(1, seconds / 60),
+            rows,
+            columns,
+        )

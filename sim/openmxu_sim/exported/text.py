@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from importlib.resources import files
 
 from openmxu.export.bench import Export
-from openmxu.runtime.release import release
+from openmxu.runtime.extras import release
 from openmxu.unit.axi import AxiMxu
 from openmxu_sim.exported.beats import Beats
 

@@ -11,7 +11,7 @@ import pytest
 from openmxu.catalog import build
 from openmxu.export.header import check_command
 from openmxu.export.verilog import to_verilog
-from openmxu.runtime.release import release
+from openmxu.runtime.extras import release
 from openmxu.spec.config import MxuConfig
 
 from ...conftest import Command, slow

@@ -20,6 +20,15 @@ from openmxu_sim.operands.stimulus import Stalls, Stimulus, stimulus
 from ...conftest import need, slow, thorough
 from .runs import check, hanging, operands
 
+
+def test_long_runs_of_pysim_are_announced(caplog: pytest.LogCaptureFixture) -> None:
+    for side, said in ((8, []), (128, ["Amaranth's simulator takes about 69 minutes for 128x128 (an estimate); "
+                                       "fewer rows and columns, or another engine, take less"])):  # fmt: skip
+        words = np.zeros((2, side), np.uint32)
+        pysim._announce(stimulus(MxuConfig(rows=side, columns=side), words, words.T))
+        assert caplog.messages == said
+
+
 SMALL = MxuConfig(rows=2, columns=2, status=True)
 PIPELINED = MxuConfig(rows=3, columns=2, stages=7, depth=4, subnormals="ieee")
 # Payloads of one word of C++ (weights), of two (results), and of an array of them (activations).
