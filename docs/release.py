@@ -31,6 +31,7 @@ def check(top: Path, version: str, today: date) -> Iterator[str]:
         yield "git: all changes must be committed"
     if ".dev" in version:
         yield f"pyproject.toml: the version must be a release's, not {version}"
+        return
     if _git(top, "tag", "--list", f"v{version}"):
         yield f"git: the tag v{version} must not exist yet; a new version goes into pyproject.toml"
     heading, body = _newest(top)
