@@ -10,8 +10,10 @@ _T = TypeVar("_T")
 
 
 def pack(result: Any) -> bytes:
-    """The JSON of a result: a dataclass is an object of its fields, a tuple an array."""
-    return json.dumps(result, default=vars).encode()
+    """The JSON of a result: a dataclass is an object of its fields, a tuple or a set is an array."""
+    return json.dumps(
+        result, default=lambda value: sorted(value) if isinstance(value, frozenset) else vars(value)
+    ).encode()
 
 
 def unpack(its: type[_T], packed: bytes) -> _T:
@@ -33,7 +35,10 @@ def _maker(its: Any) -> Callable[[Any], Any]:
     if origin in (dict, Mapping):
         make = _maker(inner[1])
         return lambda plain: {name: make(value) for name, value in plain.items()}
-    if origin in (list, tuple, Sequence):
-        make, kind = _maker(inner[0]), tuple if origin is tuple else list
+    if origin is tuple and ... not in inner:
+        each = [*map(_maker, inner)]
+        return lambda plain: tuple(make(value) for make, value in zip(each, plain, strict=True))
+    if origin in (list, tuple, Sequence, frozenset):
+        make, kind = _maker(inner[0]), list if origin is Sequence else origin
         return lambda plain: kind(map(make, plain))
     return lambda plain: plain
