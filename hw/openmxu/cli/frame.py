@@ -140,7 +140,7 @@ def make_parser(arguments: Sequence[str] = ()) -> argparse.ArgumentParser:
         description="An open bf16 matrix unit: simulate, export, measure.",
         epilog="See openmxu COMMAND --help for each command's options and examples.",
     )
-    asked = any(word.startswith("--v") for word in arguments)  # git is asked for the commit
+    asked = any("--version".startswith(word) for word in arguments if len(word) > 2)  # git is asked for the commit
     parser.add_argument("--version", action="version", version=f"openmxu {release() if asked else ''}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True, parser_class=_Parser)
     known = {point.name: point for point in entry_points(group=_COMMANDS)}
