@@ -126,7 +126,9 @@ def _complain(options: argparse.Namespace, error: Exception | str) -> None:
     if isinstance(error, OSError) and error.strerror:
         text = f"{error.filename}: {error.strerror}" if error.filename is not None else error.strerror
     if choice := re.search(r"must be (one of .*|'.*), not '(.*)'$", text):
-        text += _meant(choice[2], re.findall(r"[\w:.-]+", choice[1]))
+        names = re.findall(r"[\w:.-]+", choice[1])
+        if not any(name.startswith(choice[2]) for name in names):  # else what is allowed are its variants
+            text += _meant(choice[2], names)
     # The last messages of a tool may have several lines; an invalid request has one.
     shown = _harmless if type(error) is not NotStoredError and isinstance(error, RuntimeError) else printable
     with suppress(OSError):
