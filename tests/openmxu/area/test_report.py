@@ -54,7 +54,7 @@ def test_areas_counted_by_hand(tmp_path: Path, tool: str) -> None:
     lines: list[str] = []
     library, output = tmp_path / "other.lib.gz", tmp_path / "deep" / "out"
     text = generic_library().text.replace(b"openmxu_generic", b"other").replace(b"area : 6.0", b"area : 15.0")
-    text = text.replace(b"cell (NAND2) {\n    area : 1.0", b"cell (NAND2) {\n    area : 2.0")
+    text = text.replace(b"cell (NAND2) {\narea : 1.0", b"cell (NAND2) {\narea : 2.0")
     library.write_bytes(gzip.compress(text))
     points = [NAND, BROKEN, MAJORITY, REGISTER]
     found = report(output, targets=["generic", "ice40"], liberty=[library], points=points, progress=lines.append)
@@ -113,7 +113,7 @@ endmodule
     [
         *((False, 0, "", ""), (False, 3, "", ""), (True, 0, "", "")),
         (False, 0, '"!(A * B)"', '"A * B"'),
-        (True, 0, 'clear : "R"; }', 'preset : "R"; }'),
+        (True, 0, 'clear : "R";\n}', 'preset : "R";\n}'),
         slow(True, 0, 'preset : "!SN"', 'preset : "SN"'),
         slow(True, 0, 'enable : "!EN"', 'enable : "EN"'),
     ],

@@ -45,7 +45,7 @@ def choose(
     extent: str, targets: Sequence[str] | None, liberty: Sequence[Path], recipes: Sequence[str] | None
 ) -> tuple[list[Target], list[str]]:
     """The targets, and notes about libraries, each of which counts once."""
-    libraries = list({lib.sha256: lib for lib in map(read_library, [*liberty, *named_libraries()])}.values())
+    libraries = list({lib.text_sha256: lib for lib in map(read_library, [*liberty, *named_libraries()])}.values())
     notes: list[str] = []
     if targets is None:
         libraries += _discover(libraries, extent, notes.append)

@@ -41,7 +41,7 @@ class Result:
     @property
     def key(self) -> str:
         """A digest of all that the result depends on: the design, the script, the library and the tools."""
-        library = self.target.library.sha256 if self.target.library else ""
+        library = self.target.library.text_sha256 if self.target.library else ""
         timing = (self.target.timing, SCRIPT) if self.target.timing else ("",)
         # Cached results hold depth and delay: "area" must change with the way they are measured.
         return cache.key("area", yosys.package(), *timing, self.script, self.rtlil_sha256, library)

@@ -9,9 +9,10 @@ import math
 import operator
 import re
 import zlib
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import partial
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 from pathlib import Path
 
 from openmxu.area.target.doubts import MOST_INPUTS, NAND, Gate, smaller_than_what_they_contain
@@ -33,9 +34,9 @@ class Library:
     name: str
     """The name in the file, other characters than letters, digits, ``_``, ``.``, ``-`` replaced."""
     text: bytes = field(repr=False, compare=False)
-    """The file, unpacked."""
+    """The library as Yosys, ABC and OpenSTA are given it: :meth:`Group.lines`."""
     sha256: str
-    """Digest of ``text``."""
+    """Digest of the file, unpacked."""
     nand2: str
     """Name of the smallest cell that is a 2-input NAND."""
     nand2_area: float
@@ -48,6 +49,11 @@ class Library:
     """Areas of its cells, by name, in its own unit."""
     doubt: str = ""
     """The reason why statements leave it out; empty if they do not."""
+
+    @cached_property
+    def text_sha256(self) -> str:
+        """Digest of ``text``, on which results depend."""
+        return hashlib.sha256(self.text).hexdigest()
 
 
 def generic_library() -> Library:
@@ -81,7 +87,11 @@ def parse_library(text: bytes, source: str) -> Library:
     if len(groups) != 1 or groups[0].kind != "library":
         raise ValueError(f"{source!r} must contain exactly one Liberty library")
     library = groups[0]
-    cells = [g for g in library.groups if g.kind == "cell" and g.attributes.get("dont_use") != "true"]
+    cells = [g for g in library.groups if g.kind == "cell"]
+    twice = [name for name, number in Counter(cell.name for cell in cells).items() if number > 1]
+    if twice:
+        raise ValueError(f"liberty must have cells of different names, not a second {twice[0]!r} ({source!r})")
+    cells = [cell for cell in cells if cell.attributes.get("dont_use") != "true"]
     areas = {cell.name: _area(cell, source) for cell in cells}
     tables = ((cell.name, _table(cell, source)) for cell in cells)
     gates = [Gate(name, areas[name], table) for name, table in tables if table is not None]
@@ -93,7 +103,7 @@ def parse_library(text: bytes, source: str) -> Library:
         raise ValueError(f"liberty must have a flip-flop, a cell with an 'ff' group; {source!r} has none")
     return Library(
         name=re.sub(r"[^\w.-]", "_", library.name) or "library",
-        text=text,
+        text="\n".join([*library.lines(), ""]).encode("latin-1"),
         sha256=hashlib.sha256(text).hexdigest(),
         nand2=smallest[1],
         nand2_area=smallest[0],
@@ -111,8 +121,27 @@ def parse_library(text: bytes, source: str) -> Library:
 
 
 _STORES = ("ff", "ff_bank", "latch", "latch_bank", "statetable")
-# A comment without an end extends to the end of the text, so that nothing is scanned twice.
-_TOKEN = re.compile(r'/\*.*?(?:\*/|\Z)|"(?:[^"\\]|\\.)*"|[\n{}();:,"]|[^\s{}();:,"]+', re.DOTALL)
+
+_BOM = "\xef\xbb\xbf"
+"""The mark, in UTF-8, that some editors put before a text; files that were joined have it inside, too."""
+
+_TOKEN = re.compile(
+    r"""
+    (?P<word> (?: [^\s{}();:,"/\\[\x80-\xff]+ | \[[\w:\ ]*\] | \[ | /(?![/*]) | \\(?![ \t]*\n) )+ )
+    | (?P<string> "(?:[^"\\]|\\.)*" )
+    | (?P<blank> //[^\n]* | /\*.*?(?:\*/|\Z) | \\[ \t]*\n )  # a comment without an end is scanned once
+    | (?P<sign> [\n{}();:,] )
+    | (?P<odd> \S )
+    """,
+    re.DOTALL | re.ASCII | re.VERBOSE,
+)
+_PLAIN = re.compile(r"[\w.+-]+", re.ASCII)
+_MISREAD = re.compile(r'\\\n|\n|\\"|[{}]|/(?=[/*])')
+"""What other readers take for the end of a string, or for a group or a comment, inside a string."""
+_SINGLE = re.compile(r"values|index_\d|capacitive_load_unit")
+"""Lists that a group has once."""
+_DEEPEST = 32
+"""The most groups around a statement: Liberty has seven."""
 
 
 @dataclass
@@ -123,72 +152,142 @@ class Group:
     names: list[str]
     """The names in parentheses before the brace."""
     attributes: dict[str, str] = field(default_factory=dict)
-    """``name : value;``"""
+    """``name : value;``, the last of each name."""
     lists: dict[str, list[str]] = field(default_factory=dict)
-    """``name (value, ...);``"""
+    """``name (value, ...);``, the last of each name."""
     groups: list["Group"] = field(default_factory=list)
     """The groups inside the braces."""
+    contents: dict[str, "str | Group"] = field(default_factory=dict)
+    """All of these in their order, attributes and lists as text; of those that count once, the last."""
 
     @property
     def name(self) -> str:
         """The first of the names."""
         return self.names[0] if self.names else ""
 
-    def add(self, statement: Sequence[str]) -> None:
-        """An attribute, from its words."""
-        if len(statement) > 2 and statement[1] == ":":
-            self.attributes[statement[0]] = " ".join(statement[2:]).strip('"')
-        elif len(statement) > 2 and statement[1] == "(":
-            self.lists[statement[0]] = [word.strip('"') for word in statement[2:-1] if word != ","]
+    def add(self, name: str, sign: str, *words: str) -> bool:
+        """Add an attribute or a list; returns whether the words are one."""
+        values = [word.strip('"') for word in words if word != ","]
+        if sign == ":":
+            self.attributes[name] = value = " ".join(values)
+            self._put(name, f"{name} : {_quoted(words[0] if len(words) == 1 else value)};")
+        elif sign == "(" and words[-1:] == (")",):
+            self.lists[name] = values[:-1]
+            text = f"{name} ({_listed(words[:-1])});"
+            self._put(name if _SINGLE.fullmatch(name) else text, text)
+        else:
+            return False
+        return True
+
+    def hold(self, group: "Group") -> None:
+        """Add a group."""
+        self.groups.append(group)
+        self._put(f"{len(self.groups)}{{", group)
+
+    def _put(self, key: str, content: "str | Group") -> None:
+        self.contents.pop(key, None)
+        self.contents[key] = content
+
+    def lines(self) -> Iterator[str]:
+        """The group as text that all readers of Liberty take alike: a statement a line, no comments, nothing twice."""
+        yield f"{self.kind} ({_listed(self.names)}) {{"
+        # ABC does not look at the value of dont_use.
+        ignored = self.attributes.get("dont_use", "true") != "true"
+        for name, content in self.contents.items():
+            if isinstance(content, Group):
+                yield from content.lines()
+            elif not (ignored and name == "dont_use"):
+                yield content
+        yield "}"
+
+
+def _quoted(word: str) -> str:
+    return word if word.startswith('"') or _PLAIN.fullmatch(word) else f'"{word}"'
+
+
+def _listed(words: Iterable[str]) -> str:
+    return ", ".join(_quoted(word) for word in words if word != ",")
 
 
 def parse_groups(text: str, source: str) -> list[Group]:
     """The groups at the top of a Liberty text."""
-    top = Group("", [])
-    open_groups = [top]
-    statement: list[str] = []
+    return _Reader(text.replace(_BOM, "").replace("\r\n", "\n").replace("\r", "\n"), source).groups()
 
-    def malformed(what: str, position: int) -> ValueError:
-        line = text.count("\n", 0, position) + 1
-        return ValueError(f"liberty must be a well-formed Liberty file, not {source!r}: line {line}: {what}")
 
-    for match in _TOKEN.finditer(text):
-        token = match.group()
-        if token.startswith("/*"):
-            if len(token) < 4 or not token.endswith("*/"):
-                raise malformed("a comment without an end", match.start())
-            continue
-        if token == "\\":
-            continue
-        if token == '"':
-            raise malformed("a string without an end", match.start())
-        if token == "{":
-            if len(statement) < 3 or statement[1] != "(" or statement[-1] != ")":
-                raise malformed("'{' without a group name before it", match.start())
-            names = [name.strip('"') for name in statement[2:-1] if name != ","]
-            group = Group(statement[0], names)
-            open_groups[-1].groups.append(group)
-            open_groups.append(group)
-            statement = []
-        # A simple attribute ends with its line, too: not every library writes the semicolon.
-        elif token in (";", "}") or (token == "\n" and len(statement) > 2 and statement[1] == ":"):
-            open_groups[-1].add(statement)
-            statement = []
-            if token == "}":
-                open_groups.pop()
-                if not open_groups:
-                    raise malformed("'}' without a group to close", match.start())
-        elif token != "\n":
-            statement.append(token)
-    if len(open_groups) > 1:
-        raise malformed(f"'{open_groups[-1].kind}' without an end", len(text))
-    return top.groups
+class _Reader:
+    """Reads a Liberty text, whose lines end with a line feed."""
+
+    def __init__(self, text: str, source: str) -> None:
+        self._text, self._source = text, source
+        self._open = [Group("", [])]
+        self._words: list[str] = []
+        self._at = 0
+
+    def groups(self) -> list[Group]:
+        """The groups at the top."""
+        words = self._words
+        for match in _TOKEN.finditer(self._text):
+            self._at, kind, token = match.start(), match.lastgroup, match.group()
+            if kind in ("word", "string"):
+                if words and words[-1] == ")" and words[1] == "(":
+                    self._end()  # a list whose semicolon is missing
+                words.append(_MISREAD.sub(" ", token) if kind == "string" else token)
+            elif kind == "odd":
+                what = "a string without an end" if token == '"' else "a character outside of strings that is not ASCII"
+                raise self._malformed(what)
+            elif kind == "blank":
+                if token.startswith("/*") and not (len(token) > 3 and token.endswith("*/")):
+                    raise self._malformed("a comment without an end")
+            elif token == "{":
+                self._begin()
+            elif token in ";}":
+                self._end()
+                if token == "}":
+                    self._close()
+            elif token != "\n":
+                words.append(token)
+            elif len(words) > 2 and words[1] == ":":
+                self._end()  # not every library ends an attribute with a semicolon
+        self._at = len(self._text)
+        self._end()
+        if len(self._open) > 1:
+            raise self._malformed(f"'{self._open[-1].kind}' without an end")
+        return self._open[0].groups
+
+    def _malformed(self, what: str) -> ValueError:
+        line = self._text.count("\n", 0, self._at) + 1
+        return ValueError(f"liberty must be a well-formed Liberty file, not {self._source!r}: line {line}: {what}")
+
+    def _begin(self) -> None:
+        words = self._words
+        if len(words) < 3 or words[1] != "(" or words[-1] != ")":
+            raise self._malformed("'{' without a group name before it")
+        if len(self._open) > _DEEPEST:
+            raise self._malformed(f"more than {_DEEPEST} groups inside each other")
+        group = Group(words[0], [word.strip('"') for word in words[2:-1] if word != ","])
+        # Pins that are described together become pins with the same contents.
+        for names in [[name] for name in group.names] if group.kind == "pin" else [group.names]:
+            self._open[-1].hold(replace(group, names=names))
+        self._open.append(group)
+        words.clear()
+
+    def _end(self) -> None:
+        words = self._words
+        is_inside = len(self._open) > 1  # around the library anything is passed over
+        if words and is_inside and not (len(words) > 1 and self._open[-1].add(*words)):
+            raise self._malformed(f"{words[0]!r} without ':' or a list in parentheses behind it")
+        words.clear()
+
+    def _close(self) -> None:
+        if len(self._open) == 1:
+            raise self._malformed("'}' without a group to close")
+        self._open.pop()
 
 
 def _area(cell: Group, source: str) -> float:
     area = cell.attributes.get("area", "0")
     try:
-        value = float(area)
+        value = math.nan if "_" in area else float(area)  # Yosys reads "1_0" as 1
     except ValueError:
         value = math.nan
     if not 0 <= value <= _AREAS[1]:

@@ -1,12 +1,24 @@
-"""Cell libraries: the NAND2 and the flip-flops are found, files of no use are refused."""
+"""Cell libraries: the NAND2 and the flip-flops are found, files of no use are refused, all tools read the same."""
 
 import gzip
+import importlib.resources
+import json
+import os
+import random
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from openmxu.area.target.liberty import generic_library, parse_library, read_library
+from openmxu import yosys
+from openmxu.area.target.liberty import Library, generic_library, parse_library, read_library
+from openmxu.area.target.targets import choose_targets
+from openmxu.arith import Multiplier
+from openmxu.export.verilog import to_rtlil
+from openmxu.spec.formats import BF16
+
+GENERIC = importlib.resources.files("openmxu.area.target").joinpath("generic.lib").read_text()
 
 FLIP_FLOP = 'cell (FF) { area : 5; ff (IQ, IQN) { clocked_on : "C"; next_state : "D"; } }'
 
@@ -61,12 +73,87 @@ def test_text() -> None:
     assert (found.name, found.nand2, found.nand2_area) == (".._odd_name", "N", 1.5)
 
 
+def same(found: Library, wanted: Library) -> bool:
+    """Whether areas, energies and each tool see the same; the texts of the files differ."""
+    return (found.text, found.areas, found.nand2, found.nand2_area) == (
+        *(wanted.text, wanted.areas, wanted.nand2, wanted.nand2_area),
+    ) and (found.sequential, found.timed, found.doubt) == (wanted.sequential, wanted.timed, wanted.doubt)
+
+
+PIECES = re.compile(r'("(?:[^"\\]|\\.)*"|/\*.*?\*/|[{}();:,])', re.DOTALL)
+BETWEEN = ('/* area : 9; } " */', "//\n", "// it's 4 { \" /*\n", "\\\n", " \\\r\n", "\ufeff", "\r\n", "/**/", "/***/ ")
+
+
+def strewn(text: str, seed: int, *, share: float = 1.0) -> bytes:
+    """The text with comments, continued lines and byte order marks between its tokens."""
+    chance = random.Random(seed)
+    pieces = PIECES.split(text)
+    return "".join(
+        piece + (chance.choice(BETWEEN) if chance.random() < share else "") for piece in ["", *pieces]
+    ).encode()
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_comments_between_tokens_change_nothing(seed: int) -> None:
+    """In a made library (areas of 1 to 9, some flip-flops), and in our own."""
+    chance = random.Random(seed)
+    gates = [cell(f"N{n}", chance.choice(("!(A*B)", "A B", "A'+B")), area=f"{chance.randint(1, 9)}") for n in range(9)]
+    made = library(NAND, FLIP_FLOP, *gates).decode()
+    for text in (made, made.replace("; ", ";\n").replace("{ ", "{\n"), GENERIC):
+        assert same(parse_library(strewn(text, seed), "test"), parse_library(text.encode(), "test"))
+
+
+@pytest.mark.parametrize("path", [*filter(None, os.environ.get("OPENMXU_LIBERTY", "").split(os.pathsep))])
+def test_comments_in_libraries_of_foundries_change_nothing(path: str) -> None:
+    """``OPENMXU_LIBERTY`` names them."""
+    wanted = read_library(Path(path))
+    content = Path(path).read_bytes()
+    text = (gzip.decompress(content) if path.endswith(".gz") else content).decode("utf-8")
+    assert same(parse_library(strewn(text, 1, share=0.02), path), wanted)
+    assert same(parse_library(wanted.text, path), wanted)
+
+
+HEAD, NAND2 = "library (openmxu_generic) {", "cell (NAND2) {"
+PIN_A, PIN_B = (f"    pin ({pin}) {{ direction : input; }}\n" for pin in "AB")
+TRAPS: dict[str, Callable[[str], str]] = {
+    "comment in a string": lambda text: text.replace(HEAD, f'{HEAD} comment : "see https://x.org/* or \\"y\\"";'),
+    "brace in a string": lambda text: text.replace(HEAD, f'{HEAD} date : "}} {{ {{";'),
+    "string of two lines": lambda text: text.replace(HEAD, f'{HEAD} revision : "1.0, \\\n 2";'),
+    "list without a semicolon": lambda text: text.replace("    area :", "    members (x)\n    area :"),
+    "no dont_use": lambda text: text.replace(NAND2, f"{NAND2} dont_use : false;"),
+    "last area": lambda text: text.replace("area : 1.0;", "area : 0.1;\n    area : 1.0;"),
+    "pins together": lambda text: text.replace(PIN_A + PIN_B, PIN_A.replace("(A)", "(A, B)")),
+    "brace in a line of its own": lambda text: text.replace(") {", ")\n{"),
+    "line ends": lambda text: text.replace("\n", "\r"),
+}
+
+
+def test_tools_read_the_same() -> None:
+    """What Yosys or ABC read in another way (630 GE became 186, 668 or 702, or an error) is written plainly."""
+    wanted, text = parse_library(GENERIC.encode(), "test"), GENERIC
+    for trap in TRAPS.values():
+        assert trap(GENERIC) != GENERIC
+        text = trap(text)
+        found = parse_library(trap(GENERIC).encode(), "test")
+        assert (found.nand2_area, found.areas, found.sequential) == (1.0, wanted.areas, wanted.sequential)
+    design = Multiplier(BF16, BF16)
+    counted = []
+    for each in (wanted, parse_library(text.encode(), "test")):
+        [target] = choose_targets([], [each], ["area"])
+        script = target.script.format(top=design.module_name, change="")
+        files = yosys.run(script, to_rtlil(design), ["stat.json"], libraries={"cells.lib": each.text})
+        counted.append(target.count(json.loads(files["stat.json"])))
+    assert counted[0] == counted[1]
+
+
 NAND = cell("GOOD", "!(A*B)")
 NO_NAND = "liberty must have a 2-input NAND, the unit of area; 'test' has none"
 NO_FLIP_FLOP = "liberty must have a flip-flop, a cell with an 'ff' group; 'test' has none"
 NONE = "'test' must contain exactly one Liberty library"
 MALFORMED = "liberty must be a well-formed Liberty file, not 'test': "
 AREA = "liberty must give numbers from 0 to 1000000000 as areas, not "
+TWICE = "liberty must have cells of different names, not a second 'GOOD' ('test')"
+WORD = "without ':' or a list in parentheses behind it"
 LONG = "liberty must give functions of two inputs in at most 200 symbols, not in more (N in 'test')"
 
 
@@ -91,10 +178,15 @@ LONG = "liberty must give functions of two inputs in at most 200 symbols, not in
         (b"library (x) {\n /* } ", f"{MALFORMED}line 2: a comment without an end"),
         (b"library (x) { }\n /*/", f"{MALFORMED}line 2: a comment without an end"),
         (b"library (x) { } /* " + b" /*" * (1 << 20), f"{MALFORMED}line 1: a comment without an end"),  # looked at once
-        *((text, NONE) for text in (b"", b"module top; endmodule", b"\x00\xff" * 100, b"cells (x) { }")),
+        (b"library (x) {\n area 4.0;\n}", f"{MALFORMED}line 2: 'area' {WORD}"),
+        (b"library (x) {\n values (1, 2;\n}", f"{MALFORMED}line 2: 'values' {WORD}"),
+        (b"a () {" * 40, f"{MALFORMED}line 1: more than 32 groups inside each other"),
+        (b"\x00\xff" * 100, f"{MALFORMED}line 1: a character outside of strings that is not ASCII"),
+        *((text, NONE) for text in (b"", b"module top; endmodule", b"cells (x) { }")),
+        (library(NAND, FLIP_FLOP, NAND), TWICE),
         *(  # of NANDs, and of all other cells, which are summed up
             (library(cell("N", function, area=area), NAND, FLIP_FLOP), f"{AREA}'{area}' (N in 'test')")
-            for area in ("big", "inf", "nan", "-1", "1e400", "1e10")
+            for area in ("big", "inf", "nan", "-1", "1e400", "1e10", "1_0")
             for function in ("!(A*B)", "A+B")
         ),
         *(
@@ -112,13 +204,14 @@ def test_no_library(text: bytes, problem: str) -> None:
 def test_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Compression is told by content; neither a bomb nor a device that never ends is read."""
     text = library(NAND, FLIP_FLOP)
+    written = parse_library(text, "test").text
     plain, packed, cut, bomb = (tmp_path / name for name in ("plain.gz", "packed.lib", "cut.lib", "bomb.lib.gz"))
     plain.write_bytes(text)
     packed.write_bytes(gzip.compress(text))
     cut.write_bytes(gzip.compress(text)[:-12])
     bomb.write_bytes(gzip.compress(bytes(100 << 20), 1))
     assert read_library(plain) == read_library(packed)
-    assert read_library(packed).text == text
+    assert read_library(packed).text == written
     monkeypatch.setattr("openmxu.area.target.liberty._MOST", 10 << 20)
     for path, error, said in (
         (bomb, ValueError, f"at most 10 MiB, unpacked; '{bomb}' is larger$"),
