@@ -2,8 +2,11 @@
 
 import base64
 import hashlib
+import re
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import cache as remembered
 
 from openmxu import yosys
 from openmxu.area.run.job import Counted, Job
@@ -14,6 +17,10 @@ from openmxu.runtime import cache
 
 Executor = Callable[[Job, bytes | None], bytes]
 """Executes a job, here or elsewhere: :func:`openmxu.area.run.job.execute`."""
+
+
+_MOST_BITS = (1 << 31) - 1
+"""The most bits of memory that Yosys counts: its sum has 32 bits, one of which is a sign."""
 
 
 @dataclass(frozen=True)
@@ -65,6 +72,9 @@ def measure(
     """
     script = in_order(target.script.format(top=point.top, change=point.change(rtlil)), point.order)
     result = Result(point, target, None, "", script, hashlib.sha256(rtlil.encode()).hexdigest())
+    bits = memory_bits(rtlil, point.top)
+    if bits > _MOST_BITS:
+        return replace(result, error=f"memories must have at most {_MOST_BITS:,} bits, not {bits:,}")
     library = target.library.text if target.library else None
     job = Job(script, rtlil, point.top, yosys.package(), target.timing, limit, keep)
 
@@ -83,3 +93,18 @@ def measure(
         )
     except (yosys.SynthesisError, UnmappedError) as problem:
         return replace(result, error=str(problem))
+
+
+def memory_bits(rtlil: str, top: str) -> int:
+    """Bits of the memories of a design, each module counted once for each instance."""
+    texts = dict(re.findall(r"^module \\(\S+)\n(.*?)^end$", rtlil, re.MULTILINE | re.DOTALL))
+
+    @remembered
+    def bits(name: str) -> int:
+        # RTLIL leaves a width of 1 out.
+        memories = re.findall(r"^ *memory(?: width (\d+))?(?: size (\d+))?", texts[name], re.MULTILINE)
+        parts = Counter(re.findall(r"^ *cell \\(\S+) ", texts[name], re.MULTILINE))
+        own = sum(int(width or 1) * int(size or 0) for width, size in memories)
+        return own + sum(number * bits(part) for part, number in parts.items() if part in texts)
+
+    return bits(top) if top in texts else 0
