@@ -32,7 +32,13 @@ _FEWEST = 4
 """The fewest widths of a fit: a curve goes through any three."""
 
 _SWEPT = (PRODUCT, MULTIPLIER, ADDER, PROCESSING_ELEMENT)
-_COMPARED = (PRODUCT, MULTIPLIER, ADDER, PROCESSING_ELEMENT, ELEMENTS[4], ARRAY, UNIT)
+AS_BUILT = f"{MULTIPLIER} as hardware has each format"
+"""The comparison in Google's sentence: points that exist, so bf16 flushes subnormals and fp16 and fp32 do not."""
+
+_BUILT = {"bf16": "", "fp16": ", ieee", "fp32": ", ieee"}
+"""By format, the end of the name of its multiplier as hardware has it."""
+
+_COMPARED = (PRODUCT, MULTIPLIER, AS_BUILT, ADDER, PROCESSING_ELEMENT, ELEMENTS[4], ARRAY, UNIT)
 
 SWEEP_EXPONENT = 8
 """Exponent bits of the multipliers whose areas are fitted; it must not vary with the significand width."""
@@ -238,6 +244,9 @@ class Report:
 
     def by_format(self, target: Target, part: str) -> dict[str, Result]:
         """The results of a part on a target, by format; products by the format of their width."""
+        if part == AS_BUILT:
+            built = {name: self.result(f"{MULTIPLIER} {name}{words}", target) for name, words in _BUILT.items()}
+            return {name: result for name, result in built.items() if result}
         return {
             name: result for result in self._ordinary.get((target, part), []) if (name := _name_in_claims(result.point))
         }

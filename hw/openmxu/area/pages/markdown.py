@@ -11,7 +11,7 @@ from openmxu.area.chapters.energy_tables import energy_details, energy_section
 from openmxu.area.chapters.headline import claimed, everything, headline, panels
 from openmxu.area.chapters.own import own_designs, own_section
 from openmxu.area.chapters.standing import standing_section
-from openmxu.area.finding.findings import CLAIMS, CONFIDENCE, Cost, Entry, Ratio, Report
+from openmxu.area.finding.findings import AS_BUILT, CLAIMS, CONFIDENCE, Cost, Entry, Ratio, Report
 from openmxu.area.pages.table import CATALOG_WORDS, catalog_table
 from openmxu.area.run.measure import Result
 from openmxu.area.subject.designs import DEVIATION, MEASURED_CELLS
@@ -113,6 +113,8 @@ def _relative(report: Report, rows: Sequence[Sequence[str]]) -> str:
     """The meaning of a table of ratios and of its ±."""
     sentences = ["Cost relative to bf16; the last column is bf16 itself, on cell libraries."]
     sentences.append("Ranges span all targets, libraries or clocks.")
+    if any(AS_BUILT in row[0] for row in rows):
+        sentences.append("As hardware has each format: bf16 flushes subnormals, fp16 and fp32 underflow gradually.")
     if any("same clock" in row[0] for row in rows):
         sentences.append(
             "At the same clock: for each format the best element of all stages and recipes, at three clocks of each "

@@ -163,6 +163,29 @@ def test_four_terms(fp16: float, fp32: float, ratios: list[str], words: list[str
     assert "multiply-add" not in to_markdown(report(multipliers(bf16=1, fp16=2)))
 
 
+@pytest.mark.parametrize(
+    ("fp16", "fp32", "ratios", "words"),
+    [
+        (199.5, 799.5, ["2.00", "8.00"], ["at least", "at least"]),
+        (199.4, 799.4, ["1.99", "7.99"], ["within 10 % of", "within 10 % of"]),
+        (179.4, 719.4, ["1.79", "7.19"], ["less than", "less than"]),
+    ],
+)
+def test_each_format_as_hardware_has_it(fp16: float, fp32: float, ratios: list[str], words: list[str]) -> None:
+    """Bf16 without subnormals, fp16 and fp32 with: the others, bf16 = 150 and 1.5 and 6.0 times 100, are not in it."""
+    gradual = multipliers(bf16=150.0, fp16=fp16, fp32=fp32)
+    found = report(
+        multipliers(bf16=100.0, fp16=150.0, fp32=600.0)
+        + [replace(each, point=replace(each.point, variant="ieee")) for each in gradual]
+    )
+    assert headline(found)[1][2] == ["area, multiplier as hardware has each format", *ratios, "100 GE"]
+    for ratio, said, line in zip(ratios, words, conclusion(found)[:2], strict=True):
+        assert f"{said} the claimed area in " in line
+        assert f"multiplier as hardware has each format ({ratio})" in line.partition(f"{said} the")[2].partition(";")[0]
+    assert "bf16 flushes subnormals, fp16 and fp32 underflow gradually" in to_markdown(found)
+    assert "hardware has" not in to_markdown(report(gradual))
+
+
 def test_the_demo_says_what_a_default_report_says() -> None:
     """Of multipliers on one target and on three; the median of the three is 7.197, which is printed as 7.20."""
     results: list[Result] = []
