@@ -42,6 +42,14 @@ def test_demo(wrong: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, comm
     assert {"area.json", "report.html", "classifier.json"} <= {path.name for path in (tmp_path / "demo").iterdir()}
 
 
+def test_a_demo_that_fails_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Command) -> None:
+    outcome = Mock(bit_equal=True, **{"as_dict.return_value": {}, "text.return_value": "right"})
+    monkeypatch.setattr(demo, "classify", lambda **_: outcome)
+    monkeypatch.setattr(openmxu.area, "report", Mock(side_effect=OSError("Yosys does not run")))
+    code, _, said = command("demo -o", str(tmp_path / "demo"))
+    assert (code != 0, "Yosys does not run" in said, list(tmp_path.iterdir())) == (True, True, [])
+
+
 @pytest.mark.slow  # `openmxu demo` says the same of a whole run
 @pytest.mark.parametrize("wrong", [False, True])
 def test_outcome_of_the_demo(wrong: bool, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -240,7 +240,7 @@ def _call(command: Sequence[str], directory: Path) -> None:
     done = process.run(command, what="the C++ compiler", limit=_LIMIT, directory=directory)
     if done.code:
         errors = [line for line in done.errors.splitlines() if "error" in line]
-        raise RuntimeError(f"the C++ compiler failed: {errors[0] if errors else f'exit code {done.code}'}")
+        raise RuntimeError(f"the C++ compiler failed: {errors[0] if errors else done.ending}")
 
 
 def is_available() -> bool:

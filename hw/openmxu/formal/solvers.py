@@ -50,7 +50,7 @@ def solve(text: str, solver: str, *, limit: float) -> Answer:
     except TimeLimitError:
         return Answer(None, {})
     if done.code:
-        reason = "; ".join(done.last(1)) or f"exit code {done.code}"
+        reason = "; ".join(done.last(1)) or done.ending
         raise SolverError(f"{solver}: {reason}")
     reply = json.loads(done.output)
     satisfiable = {"sat": True, "unsat": False}.get(reply["answer"])

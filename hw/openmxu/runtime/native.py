@@ -118,7 +118,7 @@ def build_library(source: str) -> bytes:
         done = process.run([*compiler, *FLAGS, str(text), "-o", str(library), "-lm"], what="C compiler", limit=_LIMIT)
         if done.code or not library.is_file():
             lines = done.errors.splitlines()
-            reason = next((line for line in lines if "error" in line), f"exit code {done.code}")
+            reason = next((line for line in lines if "error" in line), done.ending)
             raise CompilationError(f"C compiler {shlex.join(compiler)} failed: {reason.removeprefix(f'{text}:')}")
         return library.read_bytes()
 

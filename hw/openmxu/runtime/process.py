@@ -26,6 +26,7 @@ import re
 import secrets
 import select
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -62,6 +63,12 @@ class Done:
     output: str
     errors: str
     """Its standard output and standard error; empty where they went into a log."""
+
+    @property
+    def ending(self) -> str:
+        """How it ended, in words: ``exit code 1``, ``signal SIGSEGV``."""
+        names = {number.value: number.name for number in signal.Signals}
+        return f"exit code {self.code}" if self.code >= 0 else f"signal {names.get(-self.code, -self.code)}"
 
     def last(self, lines: int) -> list[str]:
         """The last lines of output and errors that are not empty."""
@@ -121,7 +128,7 @@ def call(
     )
     if done.code:
         reason = "; ".join(done.last(1)) or "for want of memory perhaps"
-        raise RuntimeError(f"{what} died with exit code {done.code}: {reason}")
+        raise RuntimeError(f"{what} died with {done.ending}: {reason}")
     reply = json.loads(done.output.splitlines()[-1])
     if "error" in reply:
         raise RuntimeError(reply["error"])

@@ -39,7 +39,7 @@ def prepare(progress: Callable[[str], None] | None = None) -> str:
     done = process.run([*yowasp.command("yosys"), "-V"], what="Yosys, asked for its version,", limit=_ANSWER_LIMIT)
     match = re.match(r"(Yosys \S+) \((git sha1 \w+)", done.output)
     if done.code or not match:
-        reason = "; ".join(done.last(1)) or f"exit code {done.code}"
+        reason = "; ".join(done.last(1)) or done.ending
         raise OSError(f"Yosys, which comes with openmxu[area], does not run: {reason}")
     return f"{match[1]} ({match[2]}), {package()}"
 
@@ -82,7 +82,7 @@ def run(
         except TimeLimitError:
             raise SynthesisError(_failure(f"no result within {limit:g} s", job, "")) from None
         if done.code:
-            raise SynthesisError(_failure(f"exit code {done.code}", job, done.errors))
+            raise SynthesisError(_failure(done.ending, job, done.errors))
         try:
             return {name: (job / name).read_text() for name in files}
         except OSError as error:

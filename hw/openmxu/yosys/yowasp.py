@@ -116,7 +116,7 @@ def run(tool: str, arguments: Sequence[str], directory: Path, tell: Callable[[st
         # Yosys with -q writes a failed assertion of its own only to its log.
         others = [directory / name for option, name in pairwise(arguments) if option == "-l"]
         text = "".join(path.read_text(errors="replace") for path in others if path.exists())
-        raise RuntimeError(f"{tool} failed with exit code {done.code}:\n{last_lines(log, text)}")
+        raise RuntimeError(f"{tool} failed with {done.ending}:\n{last_lines(log, text)}")
 
 
 def last_lines(log: Path, messages: str = "") -> str:
@@ -183,7 +183,7 @@ def _compile(tool: str, relative: Path) -> None:
         )
         made = work / relative
         if not made.is_file():
-            reason = "; ".join(done.last(1)) or f"exit code {done.code}"
+            reason = "; ".join(done.last(1)) or done.ending
             raise OSError(f"{tool} of {package(tool)} cannot be compiled for this machine: {reason}")
         target = folder() / relative
         target.parent.mkdir(parents=True, exist_ok=True)

@@ -65,10 +65,10 @@ def _demo(options: argparse.Namespace) -> int:
         console.print("[bold]1. Handwritten digits on the simulated matrix unit[/bold]")
         with bar("simulating") as progress:
             outcome = classify(engine=options.engine, tell=tell, progress=progress)
-        outputs.write_text(classifier, json.dumps(outcome.as_dict(), indent=2) + "\n")
         print_foreign(outcome.text())
         console.print("\n[bold]2. What number formats cost[/bold]")
         areas = report(options.output, extent="quick", progress=tell)
+        outputs.write_text(classifier, json.dumps(outcome.as_dict(), indent=2) + "\n")
         print_drawn(to_table(areas), soft_wrap=True)
     console.print(f"\nReport with plots: {options.output / 'report.html'}")
     return 0 if outcome.bit_equal and not areas.failed else 1

@@ -38,7 +38,9 @@ def test_what_a_child_gets_and_gives(tmp_path: Path) -> None:
     assert (done.code, done.output, done.errors) == (3, f"given\n{tmp_path}\n", "yours\n")
     assert sorted(lines) == sorted(["given", str(tmp_path), "yours"])
     assert done.last(1) == ["yours"]
-    assert shell("kill -9 $$").code == -9
+    killed = shell("kill -9 $$")
+    assert (killed.code, killed.ending, done.ending) == (-9, "signal SIGKILL", "exit code 3")
+    assert shell("kill -40 $$").ending == "signal 40"
     assert shell("echo out; echo err >&2", log=tmp_path / "log").output == ""
     assert (tmp_path / "log").read_text() == "out\nerr\n"
 

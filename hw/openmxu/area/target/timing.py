@@ -60,7 +60,7 @@ def delay(netlist: str, top: str, library: bytes) -> float:
     done = run_sta(script, {"library.lib": library, "netlist.v": netlist.encode()}, _LIMIT)
     found = slacks(done.output)
     if done.code or not found:
-        raise TimingError("\n".join([f"OpenSTA: no delay, exit code {done.code}", *done.last(6)]))
+        raise TimingError("\n".join([f"OpenSTA: no delay, {done.ending}", *done.last(6)]))
     return round(1 - min(found), 4)  # of the clock's period
 
 

@@ -178,5 +178,5 @@ def _klayout(deck: Path, variables: Mapping[str, object], work: Path) -> str:
         if done.code not in _CRASHED:
             break
     if done.code:
-        raise CheckError("\n".join([f"KLayout failed with exit code {done.code}", *done.last(6)]))
+        raise CheckError("\n".join([f"KLayout failed with {done.ending}", *done.last(6)]))
     return done.output + done.errors

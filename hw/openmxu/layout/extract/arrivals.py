@@ -75,7 +75,7 @@ def arrivals(netlist: str, spef: str, top: str, clocks: Sequence[str], library: 
     complaints = re.findall(r"^(?:Error|Warning).*", done.errors + done.output, re.MULTILINE)
     if done.code or complaints or not found:
         last = complaints[:3] or done.last(6)
-        raise TimingError("\n".join([f"OpenSTA: no delay, exit code {done.code}", *last]))
+        raise TimingError("\n".join([f"OpenSTA: no delay, {done.ending}", *last]))
     if not others:
         return Timing(round(_PERIOD - min(found), 4))
     hold, inputs = ([*slacks(text), None][0] for text in others[:2])

@@ -48,6 +48,6 @@ def _build(text: str) -> bytes:
         done = process.run(command, what="C compiler of ziglang", limit=_LIMIT)
         if done.code or not module.is_file():
             lines = done.errors.splitlines()
-            reason = next((line for line in lines if "error" in line), f"exit code {done.code}")
+            reason = next((line for line in lines if "error" in line), done.ending)
             raise CompilationError(f"C compiler of ziglang failed: {reason}")
         return module.read_bytes()
