@@ -133,7 +133,11 @@ def report(
     every = points is not None
     plan = _plan(chosen, points or once([*_points(extent), *(energy_points() if energy else [])]), every=every)
     plan += _reordered(plan, ORDERS if orders is None and extent == "full" else orders or 0, every=every)
-    with folder(output), reserve(*(output / name for name in FILES)) as outputs, workers(jobs, cluster, limit) as where:
+    with (
+        folder(output),
+        reserve(*(output / name for name in FILES)) as outputs,
+        workers(jobs, cluster, limit, tell) as where,
+    ):
         if meter:
             meter([], where, lambda line: None)  # reports a bad layer or a missing compiler before the work
         tool = yosys.prepare(tell)

@@ -131,7 +131,7 @@ def compare_peers(
     chosen, notes = choose("quick", [] if targets is None and liberty else targets, liberty, recipes)
     peers = read_peers(folder)
     paths = [output / name for name in COMPARISON_FILES]
-    with output_folder(output), reserve(*paths) as outputs, workers(jobs, cluster, limit) as where:
+    with output_folder(output), reserve(*paths) as outputs, workers(jobs, cluster, limit, tell) as where:
         tool = yosys.prepare(tell)
         for note in notes:
             tell(note)

@@ -1,6 +1,8 @@
 """The workers of a Dask cluster, for work that takes one machine long."""
 
+import asyncio
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -39,6 +41,14 @@ class Cluster:
             raise LostError(f"the cluster lost the job: {type(error).__name__}: {error}") from None
 
 
+async def _greeting(address: str) -> None:
+    """Connect to a scheduler, and wait until it says what it is."""
+    from distributed.comm import connect  # noqa: PLC0415  # an extra, which nothing else needs
+
+    comm = await asyncio.wait_for(connect(address, timeout=_PATIENCE), 2 * _PATIENCE)
+    comm.abort()
+
+
 @contextmanager
 def connected(address: str) -> Iterator[Cluster]:
     """The cluster of a Dask scheduler, such as ``tcp://host:8786``."""
@@ -47,11 +57,15 @@ def connected(address: str) -> Iterator[Cluster]:
     except ModuleNotFoundError:
         raise OSError(f"cluster needs distributed, which is not installed: {install('cluster')}") from None
     try:
+        # A client waits for the first words of a peer without an end. A thread: the caller may have a loop that runs.
+        with ThreadPoolExecutor(1) as thread:
+            thread.submit(asyncio.run, _greeting(address)).result()
         client = Client(address, timeout=_PATIENCE)
     except (OSError, ValueError) as error:
+        reason = str(error) or f"no answer within {2 * _PATIENCE} s"
         raise OSError(
             f"cluster must be the address of a Dask scheduler, as in tcp://host:8786, not {address!r}: "
-            f"{str(error).splitlines()[0]}"
+            f"{reason.splitlines()[0]}"
         ) from None
     with client:
         try:

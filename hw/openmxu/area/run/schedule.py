@@ -30,11 +30,14 @@ class Workers:
 
 
 @contextmanager
-def workers(jobs: int | None, cluster: str | None, limit: float) -> Iterator[Workers]:
+def workers(
+    jobs: int | None, cluster: str | None, limit: float, tell: Callable[[str], None] = lambda line: None
+) -> Iterator[Workers]:
     """The cores of this machine, or a cluster."""
     if cluster is None:
         yield Workers(execute, jobs or min(cores(), 8), limit)
         return
+    tell(f"connecting to {cluster}")
     with connected(cluster) as scheduler:
         packed: dict[bytes, bytes] = {}
 

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -56,3 +57,14 @@ def test_failures_come_back(cluster: Any, tmp_path: Path, monkeypatch: pytest.Mo
 def test_no_scheduler(tmp_path: Path) -> None:
     with pytest.raises(OSError, match=r"^cluster must be the address of a Dask scheduler, .* not 'nonsense://here'"):
         report(tmp_path, targets=["generic"], points=POINTS[:1], cluster="nonsense://here")
+
+
+def test_a_peer_that_says_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It accepts connections, as anything may that listens at the port."""
+    monkeypatch.setattr("openmxu.area.run.cluster._PATIENCE", 0.5)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"tcp://127.0.0.1:{server.getsockname()[1]}"
+        lines: list[str] = []
+        with pytest.raises(OSError, match=rf"^cluster must be .*, not '{address}': no answer within 1.0 s$"):
+            report(tmp_path, targets=["generic"], points=POINTS[:1], cluster=address, progress=lines.append)
+    assert lines == [f"connecting to {address}"]
