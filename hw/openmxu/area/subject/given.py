@@ -12,6 +12,7 @@ Ports and latency are not interpreted: the whole module is measured.
 """
 
 import ast
+import codecs
 import importlib
 import os
 import re
@@ -51,6 +52,10 @@ _MOST_LIST = 1 << 24
 
 _LIMIT = 600.0
 """Seconds after which ghdl is given up."""
+
+
+_LOOKED_AT = 1 << 24
+"""Bytes of a file that are looked at for the cause of a failure."""
 
 
 class UnreadableError(RuntimeError):
@@ -189,7 +194,21 @@ def _of_files(design: Given, limit: float) -> PeerPoint:
             _refuse(flat._replace(log=flat.log.replace("/sources/", f"{root}/")), None if is_vhdl else root)
             return read_peer(replace(peer, clock=_clock(peer, design.clock, flat.rtlil)), root, limit)
         except yosys.SynthesisError as error:
-            raise UnreadableError(_first(str(error), root)) from None
+            raise UnreadableError(_unread(design) or _first(str(error), root)) from None
+
+
+def _unread(design: Given) -> str:
+    """What a file has that Yosys's reader knows nothing of, after it failed; empty if nothing is found."""
+    for path in design.files:
+        with path.open("rb") as file:
+            text = file.read(_LOOKED_AT)
+        if text.startswith(codecs.BOM_UTF8):
+            return f"{path.resolve()} begins with a byte order mark: save it as UTF-8 without one"
+        primitive = re.search(rb"^\s*primitive\s+(\w+)", text, re.MULTILINE)
+        if primitive is not None:
+            name = primitive[1].decode()
+            return f"{path.resolve()} defines the primitive {name}, which Yosys does not read: make it a module"
+    return ""
 
 
 def _peer(design: Given, root: Path) -> Peer:

@@ -175,6 +175,11 @@ def test_amaranth() -> None:
         ),
         ("logic a,\n output logic o, p); assign o = ~a;", "nothing drives p at {file}:3"),
         ("logic a,\n output logic o, logic [3:0] p);\nassign o = ~a; assign p[1] = o;", "nothing drives p at {file}:3"),
+        (
+            "a, output o); invert b(o, a); endmodule\n"
+            "primitive invert(o, a); output o; input a; table 0 : 1; 1 : 0; endtable endprimitive module more;",
+            "{file} defines the primitive invert, which Yosys does not read: make it a module",
+        ),
         (  # of thirty
             "".join(["logic a);\n", *(f"  assign a = b{n};\n" for n in range(30))]),
             "{file}:3: ERROR: use of undeclared identifier 'b0'",
@@ -186,6 +191,14 @@ def test_what_cannot_be_read(text: str, expected: str, here: Path) -> None:
     file = here / ("it.sv" if "logic " in text else "it.v")
     given = written(file.name, f"\nmodule it(input {text} endmodule\n")
     assert complaint(given).startswith("it: " + expected.format(file=file))
+
+
+def test_a_byte_order_mark(here: Path) -> None:
+    """Yosys's own reader takes none; slang does."""
+    text = "\ufeffmodule it(input a, output o); assign o = ~a; endmodule\n"
+    mark = f"it: {here / 'it.v'} begins with a byte order mark: save it as UTF-8 without one"
+    assert complaint(written("it.v", text)) == mark
+    assert not read(written("it.sv", text)).is_clocked
 
 
 def test_what_is_driven_and_not_in_vain() -> None:
