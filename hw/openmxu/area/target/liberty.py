@@ -136,7 +136,7 @@ _TOKEN = re.compile(
     re.DOTALL | re.ASCII | re.VERBOSE,
 )
 _PLAIN = re.compile(r"[\w.+-]+", re.ASCII)
-_MISREAD = re.compile(r'\\\n|\n|\\"|[{}]|/(?=[/*])')
+_MISREAD = re.compile(r'\\\n|\n|\\"|[{}]|/(?=\\*[/*])')
 """What other readers take for the end of a string, or for a group or a comment, inside a string."""
 _SINGLE = re.compile(r"values|index_\d|capacitive_load_unit")
 """Lists that a group has once."""
@@ -201,6 +201,11 @@ class Group:
         yield "}"
 
 
+def _cleaned(token: str) -> list[str]:
+    """A string, or a word with escaped characters, as all readers take it alike; none of a backslash alone."""
+    return [text for text in [_MISREAD.sub(" ", token).replace("\\", "")] if text]
+
+
 def _quoted(word: str) -> str:
     return word if word.startswith('"') or _PLAIN.fullmatch(word) else f'"{word}"'
 
@@ -229,9 +234,9 @@ class _Reader:
         for match in _TOKEN.finditer(self._text):
             self._at, kind, token = match.start(), match.lastgroup, match.group()
             if kind in ("word", "string"):
-                if words and words[-1] == ")" and words[1] == "(":
+                if words[-1:] == [")"] and words[1:2] == ["("]:
                     self._end()  # a list whose semicolon is missing
-                words.append(_MISREAD.sub(" ", token) if kind == "string" else token)
+                words += [token] if kind == "word" and "\\" not in token else _cleaned(token)
             elif kind == "odd":
                 what = "a string without an end" if token == '"' else "a character outside of strings that is not ASCII"
                 raise self._malformed(what)

@@ -124,6 +124,7 @@ TRAPS: dict[str, Callable[[str], str]] = {
     "last area": lambda text: text.replace("area : 1.0;", "area : 0.1;\n    area : 1.0;"),
     "pins together": lambda text: text.replace(PIN_A + PIN_B, PIN_A.replace("(A)", "(A, B)")),
     "brace in a line of its own": lambda text: text.replace(") {", ")\n{"),
+    "backslashes": lambda text: text.replace(HEAD, f'{HEAD} comment : a\\; date : "b\\\\"; revision : /\\/c \\ d;'),
     "line ends": lambda text: text.replace("\n", "\r"),
 }
 
@@ -181,6 +182,7 @@ LONG = "liberty must give functions of two inputs in at most 200 symbols, not in
         (b"library (x) {\n area 4.0;\n}", f"{MALFORMED}line 2: 'area' {WORD}"),
         (b"library (x) {\n values (1, 2;\n}", f"{MALFORMED}line 2: 'values' {WORD}"),
         (b"a () {" * 40, f"{MALFORMED}line 1: more than 32 groups inside each other"),
+        (b"library (x) {\n ) x;\n}", f"{MALFORMED}line 2: ')' {WORD}"),
         (b"\x00\xff" * 100, f"{MALFORMED}line 1: a character outside of strings that is not ASCII"),
         *((text, NONE) for text in (b"", b"module top; endmodule", b"cells (x) { }")),
         (library(NAND, FLIP_FLOP, NAND), TWICE),
