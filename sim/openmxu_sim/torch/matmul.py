@@ -3,9 +3,11 @@
 from typing import Any
 
 import torch
+from torch._C._functorch import TransformType, peek_interpreter_stack
+from torch.autograd import forward_ad
 
 from openmxu_sim.engines import gpu
-from openmxu_sim.networks.numerics import Multiplier, Numerics
+from openmxu_sim.networks.numerics import EscapeError, Multiplier, Numerics
 from openmxu_sim.product import to_stacks
 from openmxu_sim.torch.arrays import TYPES, to_array, to_fp32, to_tensor
 
@@ -53,16 +55,12 @@ def _keep(ctx: Any, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
 def _differentiate(ctx: Any, gradient: torch.Tensor) -> "tuple[torch.Tensor | None, ...]":
     a, b = ctx.saved_tensors
     wanted = ctx.needs_input_grad
-    of_a = _products(gradient, b.mT, *ctx.numerics.of_gradient(first=True)) if wanted[0] else None
-    of_b = _products(a.mT, gradient, *ctx.numerics.of_gradient(second=True)) if wanted[1] else None
+    of_a = _multiply(gradient, b.mT, *ctx.numerics.of_gradient(first=True)) if wanted[0] else None
+    of_b = _multiply(a.mT, gradient, *ctx.numerics.of_gradient(second=True)) if wanted[1] else None
     return of_a, of_b, *[None] * len(ctx.numerics)
 
 
-_products.register_autograd(_differentiate, setup_context=_keep)
-
-
-@_products.register_vmap
-def _(
+def _vectorize(
     info: Any, dimensions: tuple[int | None, ...], a: torch.Tensor, b: torch.Tensor, *numerics: Any
 ) -> tuple[torch.Tensor, int]:
     stacks = (
@@ -70,8 +68,55 @@ def _(
         for tensor, dimension in zip((a, b), dimensions, strict=False)
     )
     left, right = (stack.reshape(info.batch_size * stack.shape[1], *stack.shape[2:]) for stack in stacks)
-    result = _products(left, right, *numerics)
+    result = _multiply(left, right, *numerics)
     return result.reshape(info.batch_size, len(result) // info.batch_size, *result.shape[1:]), 0
+
+
+_products.register_autograd(_differentiate, setup_context=_keep)
+_products.register_vmap(_vectorize)
+
+
+class _Products(torch.autograd.Function):
+    """The same operator in forward mode and under ``torch.func``, where PyTorch differentiates none of a package's."""
+
+    @staticmethod
+    def forward(a: torch.Tensor, b: torch.Tensor, *numerics: Any) -> torch.Tensor:
+        return _products(a, b, *numerics)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
+        _keep(ctx, inputs, output)
+        ctx.save_for_forward(*inputs[:2])
+        ctx.set_materialize_grads(False)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: "torch.Tensor | None") -> "tuple[torch.Tensor | None, ...]":
+        return (None,) * (2 + len(ctx.numerics)) if gradient is None else _differentiate(ctx, gradient)
+
+    @staticmethod
+    def jvp(
+        ctx: Any, of_a: "torch.Tensor | None", of_b: "torch.Tensor | None", *_numerics: None
+    ) -> "torch.Tensor | None":
+        """Return the tangent: tangents are operands, not gradients."""
+        a, b = ctx.saved_tensors
+        first = None if of_a is None else _multiply(of_a, b, *ctx.numerics)
+        second = None if of_b is None else _multiply(a, of_b, *ctx.numerics)
+        return second if first is None else first if second is None else first + second
+
+    vmap = staticmethod(_vectorize)
+
+
+def _multiply(a: torch.Tensor, b: torch.Tensor, *numerics: Any) -> torch.Tensor:
+    """Call the operator by the way on which PyTorch finds the derivatives that are asked for."""
+    forward, transformed = forward_ad._current_level >= 0, torch._C._are_functorch_transforms_active()
+    if not torch.compiler.is_compiling():
+        by_function = forward or (transformed and peek_interpreter_stack().key() != TransformType.Functionalize)
+    elif forward:
+        raise EscapeError("a compiled function must not differentiate mxu.matmul in forward mode; do it uncompiled")
+    else:
+        by_function = transformed and (a.requires_grad or b.requires_grad)
+    result: torch.Tensor = (_Products.apply if by_function else _products)(a, b, *numerics)
+    return result
 
 
 def matmul(
@@ -114,4 +159,4 @@ def matmul(
     if a.device != b.device:
         raise ValueError(f"a and b must be on one device, not on {a.device} and {b.device}")
     left, right, shape = to_stacks(a, b, broadcast_to=torch.broadcast_to, rules="torch.matmul")
-    return _products(left, right, *numerics).reshape(shape)
+    return _multiply(left, right, *numerics).reshape(shape)

@@ -18,6 +18,16 @@ def parts(result: Any) -> list[torch.Tensor]:
     ]
 
 
+def with_memory(func: torch._ops.OpOverload, args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Give memory to zeros that have none, such as tangents of constants.
+
+    PyTorch does for most operators, before they come to a mode; a few, such as ``mul.Scalar``, read what nobody owns.
+    """
+    if func.is_view or func._schema.is_mutable:
+        return args
+    return tuple(arg.clone() if isinstance(arg, torch.Tensor) and arg._is_zerotensor() else arg for arg in args)
+
+
 def unsuitable(tensors: list[torch.Tensor]) -> str | None:
     """Return the reason why the unit cannot take these tensors, if there is one."""
     for tensor in tensors:

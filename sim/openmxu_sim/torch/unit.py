@@ -4,12 +4,13 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import ContextDecorator, ExitStack, contextmanager
-from functools import partial
+from functools import partial, wraps
 from inspect import signature
 from typing import Any, NamedTuple
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
+from torch.autograd import forward_ad
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.modules.module import register_module_forward_pre_hook
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -23,7 +24,7 @@ from openmxu_sim.networks.numerics import EscapeError, Multiplier, Numerics, Pro
 from openmxu_sim.torch import modules
 from openmxu_sim.torch.contexts import saving_hooks, thread
 from openmxu_sim.torch.operators import CHECKED, ON_UNIT, OPERANDS, PLAIN, Kind, kind_of
-from openmxu_sim.torch.refusals import PLAIN_TYPES, check_shapes, check_types, described, parts, unsuitable
+from openmxu_sim.torch.refusals import PLAIN_TYPES, check_shapes, check_types, described, parts, unsuitable, with_memory
 from openmxu_sim.torch.roles import LAYER, ORIGIN, Origin, in_roles, note_gradients, origin_of
 
 
@@ -237,7 +238,8 @@ class _Mode(TorchDispatchMode):
         args: tuple[Any, ...] = (),
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
-        if types or self.results or self.hidden is not None or id(func) not in PLAIN:
+        seen = types or self.results or self.hidden is not None or id(func) not in PLAIN
+        if seen or forward_ad._current_level >= 0:
             return self._dispatch(func, types, args, kwargs or {})
         return func(*args, **kwargs) if kwargs else func(*args)
 
@@ -262,7 +264,7 @@ class _Mode(TorchDispatchMode):
                 return func.decompose(*args, **kwargs)
         if kind is Kind.PLAIN:
             PLAIN[id(func)] = func
-            result = func(*args, **kwargs)
+            result = func(*(args if forward_ad._current_level < 0 else with_memory(func, args)), **kwargs)
             self.last = None if self.hidden is None else result
             return result
         options = {key: value for key, value in kwargs.items() if key != "out"}
@@ -271,12 +273,16 @@ class _Mode(TorchDispatchMode):
         tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
         sizes = [tensor.numel() for tensor in tensors]
         # The unit needs all of its operands; other operators may have results and buffers among theirs.
-        if any(tensor.is_meta for tensor in tensors) or not (all if kind is Kind.ON_UNIT else any)(sizes):
+        empty = not (all if kind is Kind.ON_UNIT else any)(sizes)
+        if empty or any(tensor.is_meta or tensor._is_zerotensor() for tensor in tensors):
             return func(*args, **kwargs)  # nothing is multiplied
         if kind is Kind.WEIGHTED and sum(tensor.is_floating_point() for tensor in tensors) < 2:
             return func(*args, **kwargs)
         if kind is Kind.ON_UNIT:
             why = unsuitable(tensors)
+            if not why and torch._C._get_dispatch_mode(torch._C._TorchDispatchModeKey.PROXY) is not None:
+                self._unit().escape("fx::make_fx", _TRACED)
+                return func(*args, **kwargs)
         else:
             why = "does not multiply on the unit; use operators that do (mm, bmm, convolution)"
         if why:
@@ -385,6 +391,11 @@ _HIGHER = (
     "while, scaled_dot_product_attention)"
 )
 
+_TRACED = (
+    "(and torch.func.linearize, by which it traces) records operators below the unit, where products would be "
+    "constants; trace outside of the unit and call the graph in it, or use torch.func.jvp or vjp"
+)
+
 
 def _place(unit: Unit, node: Any) -> tuple[str, int]:
     """Return the module of the product whose derivatives a node computes, and a number of this derivative."""
@@ -443,11 +454,31 @@ def _look_for_unit(module: torch.nn.Module, _inputs: object) -> None:
             )
 
 
+def _look_for_users(run: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that runs a packaged program unless a unit is entered, here or in another thread."""
+
+    @wraps(run)
+    def checked(*args: Any, **kwargs: Any) -> Any:
+        for unit in (thread.contexts[-1].unit,) if thread.contexts else tuple(_users):
+            unit.escape("aoti::run", "runs a packaged program, whose products are its own; run its module instead")
+        return run(*args, **kwargs)
+
+    return checked
+
+
 _settings = threading.Lock()
 
 
 _users: list[Unit] = []
 
+
+_PACKAGED = [
+    (one, name)
+    for one in vars(torch._C._aoti).values()
+    for name in ("run", "boxed_run")
+    if isinstance(one, type) and hasattr(one, name)
+]
+"""Methods that run AOTInductor's packages, below all modes."""
 
 _restore = ExitStack()
 
@@ -465,6 +496,9 @@ def _decomposed(unit: Unit) -> Iterator[None]:
             _restore.callback(torch.backends.mha.set_fastpath_enabled, torch.backends.mha.get_fastpath_enabled())
             torch.backends.mha.set_fastpath_enabled(False)
             _restore.enter_context(register_module_forward_pre_hook(_look_for_unit))
+            for one, name in _PACKAGED:
+                _restore.callback(setattr, one, name, getattr(one, name))
+                setattr(one, name, _look_for_users(getattr(one, name)))
         _users.append(unit)
     try:
         yield

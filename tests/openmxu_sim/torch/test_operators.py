@@ -25,7 +25,7 @@ F = torch.nn.functional
 Shapes = tuple[tuple[int, ...], ...]
 
 
-def _integers(shapes: Shapes, seed: int = 1) -> list[Any]:
+def integers(shapes: Shapes, seed: int = 1) -> list[Any]:
     """Products and sums of these are exact in every format here, in any order."""
     generator = torch.Generator().manual_seed(seed)
     return [torch.randint(-8, 9, shape, generator=generator).float().requires_grad_() for shape in shapes]
@@ -77,7 +77,7 @@ PRODUCTS: dict[str, tuple[Function, Shapes]] = {
 @pytest.mark.parametrize("name", PRODUCTS)
 def test_products(name: str) -> None:
     function, shapes = PRODUCTS[name]
-    _check(function, _integers(shapes), count=3)
+    _check(function, integers(shapes), count=3)
 
 
 GROUPS = {
@@ -93,7 +93,7 @@ GROUPS = {
 @pytest.mark.parametrize("name", GROUPS)
 def test_products_of_groups(name: str, dtype: Any) -> None:
     *shapes, ends = GROUPS[name]
-    inputs = [each.detach().to(dtype).requires_grad_() for each in _integers(tuple(shapes))]
+    inputs = [each.detach().to(dtype).requires_grad_() for each in integers(tuple(shapes))]
     offsets = None if ends is None else torch.tensor(ends, dtype=torch.int32)
     filled = 1 if ends is None else len(set(ends) - {0})
     _check(partial(torch._grouped_mm, offs=offsets), inputs, count=3 * filled)
@@ -184,7 +184,7 @@ def test_convolutions(
     function = partial(getattr(F, f"conv{'_transpose' * transposed}{dimensions}d"), **options)
     sizes, taps = (9, 8, 7)[:dimensions], (2, 3, 2)[:dimensions]
     weight, channels = ((4, 2, *taps), 2 * groups) if transposed else ((8, 4 // groups, *taps), 8)
-    _check(function, _integers(((3, 4, *sizes), weight, *[(channels,)] * bias)), count=3)
+    _check(function, integers(((3, 4, *sizes), weight, *[(channels,)] * bias)), count=3)
 
 
 def _random(*shape: int, seed: int) -> Any:

@@ -512,16 +512,6 @@ def test_no_product_at_all() -> None:
     assert not unit.work
 
 
-@pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated")  # PyTorch's own use of it
-def test_transforms() -> None:
-    a = torch.randint(-3, 4, (3, 4, 4)).float()
-    with mxu.unit() as unit:
-        assert torch.equal(torch.vmap(torch.mm)(a, a), a @ a)
-        assert torch.equal(torch.func.grad(lambda x: (x @ x).sum())(a[0]), a[0].sum(0)[:, None] + a[0].sum(1)[None])
-        assert torch.func.jacfwd(lambda x: x @ x)(a[0]).shape == (4, 4, 4, 4)
-    assert unit.work
-
-
 def test_parameters_stay_what_they_are(tmp_path: Path) -> None:
     torch.manual_seed(0)
     model, other = (torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.Linear(8, 2)) for _ in range(2))
