@@ -54,6 +54,7 @@ def test_training_is_pytorchs(task: str) -> None:
     assert _same(_trained(task, Case(None)), [parameter.detach() for parameter in learned.model.parameters()])
 
 
+@pytest.mark.filterwarnings("ignore:.* numbers that are not zero become zero in fp16")  # which the test is about
 def test_weights_of_the_loss_change_no_bit_in_bf16() -> None:
     """It has the range of fp32; fp16 has not, unless the loss is scaled."""
     plain = _trained("digits", Case("bf16"))

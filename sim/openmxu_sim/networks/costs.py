@@ -11,6 +11,7 @@ import numpy as np
 
 from openmxu.pages.tables import table
 from openmxu.spec.config import MxuConfig
+from openmxu.spec.formats import FP32
 from openmxu.spec.passes import PASSES
 from openmxu.spec.tiling import cycles as cycle_formula
 from openmxu.spec.tiling import stream_bytes
@@ -66,6 +67,41 @@ def _losses_of_scaled(array: Floats, side: Operand, subnormals: str) -> Losses:
     there = np.isfinite(matrix) & (matrix != 0)
     lost, beyond = np.count_nonzero(there & (after == 0)), np.count_nonzero(there & ~np.isfinite(after))
     return Losses(int(np.count_nonzero(there)), int(lost), int(beyond))
+
+
+def flushed_operand(product: Product) -> str | None:
+    """Say which operand of a product, in a unit without subnormals, loses more than 90 % of its numbers to zero.
+
+    A sample decides whether all numbers are looked at, so that this takes some microseconds.
+    """
+    how = product.numerics
+    for array, spec in ((product.a, how.operand), (product.b, how.weight_format)):
+        bound, is_scaled = _flushed_below(spec, how.subnormals)
+        if not (bound and array.size):
+            continue
+        if is_scaled:
+            peak = float(max(array.max(), -array.min()))
+            bound *= peak if np.isfinite(peak) else float(np.max(np.abs(array[np.isfinite(array)]), initial=0))
+        flat = array.reshape(-1) if array.flags.c_contiguous else array.flat
+        sample = np.abs(flat[:: array.size // 256 | 1])
+        there = np.count_nonzero(sample)
+        if np.count_nonzero(sample < bound) - (sample.size - there) <= 0.9 * there:
+            continue
+        lost = losses(array, spec, how.subnormals)
+        if lost.flushed > 0.9 * lost.operands:
+            return f"{lost.flushed:,} of {lost.operands:,} numbers that are not zero become zero in {spec}"
+    return None
+
+
+@lru_cache(maxsize=64)
+def _flushed_below(operand: str, subnormals: str) -> tuple[float, bool]:
+    """Return a bound of numbers that become zero, 0 if there are none of interest, and whether it is one of the peak."""
+    side = find_operand(operand)
+    fmt = side.format
+    if subnormals != "flush" or fmt.exponent_width >= FP32.exponent_width:
+        return 0.0, False
+    scaled = 2 * fmt.min_normal / fmt.max_finite  # a scale that is a power of two may be twice as large as it must be
+    return (scaled, True) if side.group else (fmt.min_normal, False)
 
 
 @lru_cache(maxsize=64)

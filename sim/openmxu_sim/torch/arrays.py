@@ -9,6 +9,8 @@ import numpy as np
 import torch
 
 import openmxu_sim
+from openmxu_sim.networks.costs import flushed_operand
+from openmxu_sim.networks.numerics import Product
 from openmxu_sim.operands.aliases import Floats
 
 TYPES = (
@@ -39,6 +41,14 @@ def to_fp32(tensor: torch.Tensor) -> torch.Tensor:
 
 to_tensor = torch.from_numpy
 """Return a tensor that shares an array's memory."""
+
+
+def warn_of_flushed(product: Product, place: str) -> bool:
+    """Warn if conversion makes almost all of an operand zero; return whether it does."""
+    lost = flushed_operand(product)
+    if lost is not None:
+        _warn(f"{lost} for {place}; subnormals='ieee' keeps small ones, scales avoid them")
+    return lost is not None
 
 
 def _warn(text: str) -> None:

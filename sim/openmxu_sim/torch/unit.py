@@ -22,6 +22,7 @@ from openmxu_sim.networks.costs import Costs, Ledger
 from openmxu_sim.networks.history import History
 from openmxu_sim.networks.numerics import EscapeError, Multiplier, Numerics, Product, Work
 from openmxu_sim.torch import modules
+from openmxu_sim.torch.arrays import warn_of_flushed
 from openmxu_sim.torch.contexts import saving_hooks, thread
 from openmxu_sim.torch.operators import CHECKED, ON_UNIT, OPERANDS, PLAIN, Kind, kind_of
 from openmxu_sim.torch.refusals import PLAIN_TYPES, check_shapes, check_types, described, parts, unsuitable, with_memory
@@ -119,6 +120,7 @@ class Unit(ContextDecorator):
         self.escaped: Counter[str] = Counter()
         self._counting = threading.Lock()
         self._calls = 0
+        self._noted: set[str] = set()
         self._entered = threading.local()
 
     def __repr__(self) -> str:
@@ -185,6 +187,8 @@ class Unit(ContextDecorator):
         def seen(product: Product) -> None:
             work = Work(operator, product.products, product.m, product.k, product.n, name, direction)
             self._ledger.note(work, product if self._trace else None, errors=self._errors)
+            if layer not in self._noted and warn_of_flushed(product, f"{operator}{' of ' * bool(layer)}{layer}"):
+                self._noted.add(layer)
 
         threads = torch.get_num_threads() if self.threads is None else self.threads
         largest = None if self.history is None else partial(self.history.largest, (layer, number, operator, backward))

@@ -490,6 +490,37 @@ def test_a_seldom_warning() -> None:
     assert [(each.filename, str(each.message)[:27]) for each in caught] == [(__file__, "float64 is rounded to float")]
 
 
+@pytest.mark.parametrize(
+    ("operand", "mode", "peak", "large", "noted"),
+    [
+        ("fp8_e4m3", "flush", 2**-7, 1, True),
+        ("fp8_e4m3", "flush", 2**-7, 10, False),  # nine tenths are not more than that
+        ("fp8_e4m3", "flush", 2**-6, 0, False),
+        ("fp8_e4m3", "flush", 0, 0, False),
+        ("fp8_e4m3", "ieee", 2**-7, 1, False),
+        ("fp8_e4m3/saturate", "flush", 2**-7, 1, True),
+        ("fp8_e4m3/tensor", "flush", 2**-7, 1, False),
+        ("fp8_e4m3/tensor", "flush", 2**-20, 1, True),
+        ("fp16", "flush", 2**-15, 1, True),
+        ("bf16", "flush", 2**-126, 1, False),
+        ("mxfp4", "flush", 2**-7, 1, False),
+    ],
+)
+def test_a_note_of_lost_operands(operand: str, mode: str, peak: float, large: int, noted: bool) -> None:
+    """More than 90 % of a tensor become zero: said once for a unit or a layer, and at each line of ``mxu.matmul``."""
+    a, b, options = torch.full((10, 10), float(peak)), torch.ones(10, 10), {"operand": operand, "subnormals": mode}
+    a.view(-1)[:large] = 1
+    text = f"{100 - large:,} of 100 numbers that are not zero become zero in {operand} for "
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        with mxu.unit(**options):
+            F.linear(b, a), a @ b, b @ a
+        mxu.matmul(a, b, **options)
+    assert [(each.filename, str(each.message).partition(";")[0]) for each in caught] == [
+        (__file__, text + place) for place in ("mm", "matmul") if noted
+    ]
+
+
 def test_autocast() -> None:
     """Inside and around: what it rounds, enters the unit rounded, and results are of its type."""
     layer, x = torch.nn.Linear(4, 3), torch.randn(2, 4)
