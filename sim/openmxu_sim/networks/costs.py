@@ -95,7 +95,7 @@ def flushed_operand(product: Product) -> str | None:
 
 @lru_cache(maxsize=64)
 def _flushed_below(operand: str, subnormals: str) -> tuple[float, bool]:
-    """Return a bound of numbers that become zero, 0 if there are none of interest, and whether it is one of the peak."""
+    """Return a bound of numbers that become zero, 0 if none matter, and whether it is a share of the largest."""
     side = find_operand(operand)
     fmt = side.format
     if subnormals != "flush" or fmt.exponent_width >= FP32.exponent_width:

@@ -13,6 +13,7 @@ from openmxu_sim.networks.convolution import Convolution
 from openmxu_sim.networks.numerics import Multiplier
 from openmxu_sim.operands.aliases import Floats
 from openmxu_sim.torch.arrays import to_array, to_tensor
+from openmxu_sim.torch.narrow import NARROW
 
 _Product = Callable[[Multiplier, Floats, Floats], Floats]
 
@@ -63,9 +64,14 @@ def escapes(func: torch._ops.OpOverload) -> bool:
     name = name.removesuffix("_")
     if namespace not in _NAMESPACES or _HARMLESS.fullmatch(name):
         return namespace not in _NAMESPACES
-    if _SUSPECT.search(name):
+    if is_product(name):
         return True
     return namespace == "aten" and _takes_several(func) and not (_is_pointwise(name) or _KNOWN.search(name))
+
+
+def is_product(name: str) -> bool:
+    """Whether an operator's name is that of a product of matrices."""
+    return _SUSPECT.search(name) is not None
 
 
 def _takes_several(func: torch._ops.OpOverload) -> bool:
@@ -229,6 +235,10 @@ def _convolution_backward(
     return tuple(result if result is None else result.to(image.dtype) for result in results)
 
 
+def _narrow(arguments: Callable[..., Any], multiplier: Multiplier, *args: Any) -> Any:
+    return arguments(*args).multiply(multiplier)
+
+
 _PRODUCTS: Mapping[str, _Product] = {"mm": _mm, "bmm": Multiplier.stacks, "mv": _mv, "dot": _dot, "vdot": _dot}
 _SUMS: Mapping[str, _Product] = {"addmm": _mm, "baddbmm": Multiplier.stacks, "addbmm": _addbmm, "addmv": _mv}
 
@@ -239,6 +249,7 @@ ON_UNIT: Mapping[str, Callable[..., Any]] = {
     "convolution": _convolution,
     "_convolution": _convolution,
     "convolution_backward": _convolution_backward,
+    **{name: partial(_narrow, arguments) for name, arguments in NARROW.items()},
 }
 """Operators of ``aten`` that the unit computes: name, and a function of the multiplier and the operator's arguments."""
 
@@ -248,7 +259,7 @@ OPERANDS: Mapping[str, tuple[int, int]] = {
 }
 """Operators whose operands may be gradients, and which of their arguments are operands."""
 
-CHECKED: Mapping[str, int] = {"_grouped_mm": 2}
+CHECKED: Mapping[str, int] = {"_grouped_mm": 2, **dict.fromkeys(NARROW, 2)}
 """Operators among these that check their arguments themselves, and how many of the first arguments are operands."""
 
 

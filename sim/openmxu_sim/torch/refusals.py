@@ -5,7 +5,10 @@ from typing import Any, NamedTuple
 
 import torch
 
+from openmxu_sim.networks.numerics import Numerics
 from openmxu_sim.torch.arrays import TYPES
+from openmxu_sim.torch.narrow import NARROW
+from openmxu_sim.torch.operators import Kind
 
 PLAIN_TYPES = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
 """Types of tensors without a dispatcher of their own."""
@@ -30,18 +33,38 @@ def with_memory(func: torch._ops.OpOverload, args: tuple[Any, ...]) -> tuple[Any
 
 def unsuitable(tensors: list[torch.Tensor]) -> str | None:
     """Return the reason why the unit cannot take these tensors, if there is one."""
+    if any(tensor.is_nested for tensor in tensors):
+        return (
+            "must not have nested tensors to multiply on the unit; pad them (torch.nested.to_padded_tensor), or use "
+            "layers that take jagged ones, such as Linear"
+        )
     for tensor in tensors:
-        if (
-            tensor.is_nested
-            or tensor.layout is not torch.strided
-            or tensor.device.type != "cpu"
-            or tensor.dtype not in TYPES
-        ):
+        if tensor.layout is not torch.strided or tensor.device.type != "cpu" or tensor.dtype not in TYPES:
             return (
                 f"must have dense tensors of {', '.join(map(str, TYPES))} on the CPU to multiply on the unit, not "
                 f"{tensor.dtype}, {tensor.layout} on {tensor.device}; convert them"
             )
     return None
+
+
+_TRACED = (
+    "(and torch.func.linearize, by which it traces) records operators below the unit, where products would be "
+    "constants; trace outside of the unit and call the graph in it, or use torch.func.jvp or vjp"
+)
+
+
+def elsewhere(
+    kind: Kind, name: str, tensors: list[torch.Tensor], args: tuple[Any, ...], numerics: Numerics
+) -> tuple[str, str] | None:
+    """Return the operator that would multiply elsewhere, and why, unless the unit can compute it."""
+    if kind is not Kind.ON_UNIT:
+        return name, "does not multiply on the unit; use operators that do (mm, bmm, convolution)"
+    narrow = NARROW.get(name.removeprefix("aten::"))
+    why = narrow(*args).refusal(numerics) if narrow else unsuitable(tensors)
+    if why:
+        return name, why
+    is_traced = torch._C._get_dispatch_mode(torch._C._TorchDispatchModeKey.PROXY) is not None
+    return ("fx::make_fx", _TRACED) if is_traced else None
 
 
 def check_types(func: torch._ops.OpOverload, tensors: list[torch.Tensor]) -> None:

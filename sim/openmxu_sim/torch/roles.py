@@ -9,6 +9,7 @@ PyTorch computes the derivatives of a product in either of two ways, transposed 
 So the place of an operand does not tell its role. Sizes do, unless m = n; then the operands' addresses do.
 """
 
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import torch
@@ -97,3 +98,29 @@ def _role(operands: tuple[torch.Tensor, torch.Tensor], place: int, origin: Origi
     if len(set(origin.operands)) == 2 and address in origin.operands:
         return origin.operands.index(address)
     return place
+
+
+OUTER: Mapping[str, tuple[tuple[int, int], ...]] = {
+    "dot": ((0, 1), (1, 0)),
+    "vdot": ((0, 1), (1, 0)),
+    "mv": ((0, 1),),
+    "addmv": ((1, 2),),
+}
+"""Operators with gradients that PyTorch computes element by element, though they are products of two vectors: the
+argument of each such gradient, and the argument by which the gradient of the result is multiplied."""
+
+
+def outer_products(name: str, args: tuple[Any, ...], alpha: float) -> Callable[..., Any]:
+    """Return a hook that replaces such gradients of a node by products of matrices."""
+    factors = [(index, args[factor]) for index, factor in OUTER[name]]
+
+    def replace(gradients: tuple[torch.Tensor | None, ...], results: tuple[torch.Tensor, ...]) -> tuple[Any, ...]:
+        replaced = list(gradients)
+        for index, factor in factors:
+            gradient = gradients[index]
+            if gradient is not None:
+                product = torch.mm(results[0].reshape(-1, 1), factor[None])
+                replaced[index] = (product if alpha == 1 else product * alpha).reshape(gradient.shape)
+        return tuple(replaced)
+
+    return replace

@@ -24,9 +24,19 @@ from openmxu_sim.networks.numerics import EscapeError, Multiplier, Numerics, Pro
 from openmxu_sim.torch import modules
 from openmxu_sim.torch.arrays import warn_of_flushed
 from openmxu_sim.torch.contexts import saving_hooks, thread
-from openmxu_sim.torch.operators import CHECKED, ON_UNIT, OPERANDS, PLAIN, Kind, kind_of
-from openmxu_sim.torch.refusals import PLAIN_TYPES, check_shapes, check_types, described, parts, unsuitable, with_memory
-from openmxu_sim.torch.roles import LAYER, ORIGIN, Origin, in_roles, note_gradients, origin_of
+from openmxu_sim.torch.narrow import NARROW
+from openmxu_sim.torch.operators import CHECKED, ON_UNIT, OPERANDS, PLAIN, Kind, is_product, kind_of
+from openmxu_sim.torch.refusals import (
+    PLAIN_TYPES,
+    check_shapes,
+    check_types,
+    described,
+    elsewhere,
+    parts,
+    unsuitable,
+    with_memory,
+)
+from openmxu_sim.torch.roles import LAYER, ORIGIN, OUTER, Origin, in_roles, note_gradients, origin_of, outer_products
 
 
 class Unit(ContextDecorator):
@@ -264,6 +274,12 @@ class _Mode(TorchDispatchMode):
             return NotImplemented  # the others take themselves apart, and come back
         kind, name = kind_of(func)
         if kind is Kind.COMPOSED:
+            why = is_product(name) and unsuitable(
+                [one for one in args if isinstance(one, torch.Tensor) and one.is_nested]
+            )
+            if why:
+                self._unit().escape(func._schema.name, why)
+                return func(*args, **kwargs)
             with self:
                 return func.decompose(*args, **kwargs)
         if kind is Kind.PLAIN:
@@ -282,17 +298,12 @@ class _Mode(TorchDispatchMode):
             return func(*args, **kwargs)  # nothing is multiplied
         if kind is Kind.WEIGHTED and sum(tensor.is_floating_point() for tensor in tensors) < 2:
             return func(*args, **kwargs)
-        if kind is Kind.ON_UNIT:
-            why = unsuitable(tensors)
-            if not why and torch._C._get_dispatch_mode(torch._C._TorchDispatchModeKey.PROXY) is not None:
-                self._unit().escape("fx::make_fx", _TRACED)
-                return func(*args, **kwargs)
-        else:
-            why = "does not multiply on the unit; use operators that do (mm, bmm, convolution)"
-        if why:
-            self._unit().escape(func._schema.name, why)
-            return func(*args, **kwargs)
-        return self._compute(func, name, tensors, args, kwargs)
+        numerics = self._unit().layers.numerics(modules.current())
+        escape = elsewhere(kind, func._schema.name, tensors, args, numerics)
+        if escape is None:
+            return self._compute(func, name, tensors, args, kwargs)
+        self._unit().escape(*escape)
+        return func(*args, **kwargs)
 
     def _node(self) -> Any:
         """Return the node of the graph of derivatives that computes; ``None`` also where it runs operators again."""
@@ -321,7 +332,8 @@ class _Mode(TorchDispatchMode):
         args: tuple[Any, ...],
         kwargs: Mapping[str, Any],
     ) -> Any:
-        check_types(func, tensors)
+        if name not in NARROW:
+            check_types(func, tensors)
         if name not in CHECKED:
             check_shapes(func, *described((args, tuple(sorted(kwargs.items())))))
         options = {key: value for key, value in kwargs.items() if key != "out"}
@@ -340,7 +352,7 @@ class _Mode(TorchDispatchMode):
         asked, wanted = torch.is_grad_enabled(), any(tensor.requires_grad for tensor in tensors)
         if asked and wanted:
             self.hidden = None
-            if written is not None and written._is_view() and name in _OUTER:
+            if written is not None and written._is_view() and name in OUTER:
                 raise EscapeError(f"{func._schema.name} must not write to a view whose derivatives are asked for")
         elif (asked or wanted) and torch._C._current_autograd_node() is None:
             self.hidden, self.layer = torch.autograd._get_sequence_nr(), layer
@@ -362,8 +374,8 @@ class _Mode(TorchDispatchMode):
                     if not made.within:
                         node.metadata[ORIGIN] = made.origin
                     node.register_prehook(partial(_require_unit, node._sequence_nr()))
-            if made.result.grad_fn is not None and made.name in _OUTER:
-                made.result.grad_fn.register_hook(_outer_products(made.name, made.args, made.alpha))
+            if made.result.grad_fn is not None and made.name in OUTER:
+                made.result.grad_fn.register_hook(outer_products(made.name, made.args, made.alpha))
         self.results.clear()
         if self.last is not None and self.hidden is not None:
             for node in [part.grad_fn for part in parts(self.last)]:
@@ -395,11 +407,6 @@ _HIGHER = (
     "while, scaled_dot_product_attention)"
 )
 
-_TRACED = (
-    "(and torch.func.linearize, by which it traces) records operators below the unit, where products would be "
-    "constants; trace outside of the unit and call the graph in it, or use torch.func.jvp or vjp"
-)
-
 
 def _place(unit: Unit, node: Any) -> tuple[str, int]:
     """Return the module of the product whose derivatives a node computes, and a number of this derivative."""
@@ -420,32 +427,6 @@ def _require_unit(number: int, gradients: Any) -> None:
             "these products were made on a unit, and their derivatives would be computed elsewhere; "
             "call backward() in the context of a unit, too"
         )
-
-
-_OUTER: Mapping[str, tuple[tuple[int, int], ...]] = {
-    "dot": ((0, 1), (1, 0)),
-    "vdot": ((0, 1), (1, 0)),
-    "mv": ((0, 1),),
-    "addmv": ((1, 2),),
-}
-"""Operators with gradients that PyTorch computes element by element, though they are products of two vectors: the
-argument of each such gradient, and the argument by which the gradient of the result is multiplied."""
-
-
-def _outer_products(name: str, args: tuple[Any, ...], alpha: float) -> Callable[..., Any]:
-    """Return a hook that replaces such gradients of a node by products of matrices."""
-    factors = [(index, args[factor]) for index, factor in _OUTER[name]]
-
-    def replace(gradients: tuple[torch.Tensor | None, ...], results: tuple[torch.Tensor, ...]) -> tuple[Any, ...]:
-        replaced = list(gradients)
-        for index, factor in factors:
-            gradient = gradients[index]
-            if gradient is not None:
-                product = torch.mm(results[0].reshape(-1, 1), factor[None])
-                replaced[index] = (product if alpha == 1 else product * alpha).reshape(gradient.shape)
-        return tuple(replaced)
-
-    return replace
 
 
 def _look_for_unit(module: torch.nn.Module, _inputs: object) -> None:

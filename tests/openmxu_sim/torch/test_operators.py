@@ -165,6 +165,64 @@ def test_float8(name: str) -> None:
     assert sum(unit.work.values()) == 3
 
 
+@pytest.mark.parametrize("by_row", [(False, False), (True, True), (True, False)])
+@pytest.mark.parametrize("dtypes", [("e4m3fn", "e4m3fn", torch.float32), ("e5m2", "e4m3fnuz", torch.bfloat16)])
+def test_scaled_products(dtypes: tuple[str, str, Any], by_row: tuple[bool, bool]) -> None:
+    """The definition's bits: golden's product, times one scale, then the other, a bias; rounded to the type at last."""
+    *float8, out = (getattr(torch, f"float8_{name}") if isinstance(name, str) else name for name in dtypes)
+    torch.manual_seed(1)
+    a, b = (torch.randn(shape).mul(9).to(dtype) for shape, dtype in zip(((7, 40), (40, 5)), float8, strict=True))
+    shapes = [size if row else () for size, row in zip(((7, 1), (1, 5)), by_row, strict=True)]
+    scales, bias = [torch.rand(shape) / 7 for shape in shapes], torch.randn(5).to(out)
+    product = golden.matmul(a.float().numpy(), b.float().numpy(), rows=4)
+    expected = (product * scales[0].numpy()) * scales[1].numpy()
+    with mxu.unit(rows=4) as unit:
+        plain = torch._scaled_mm(a, b, *scales, out_dtype=out)
+        whole = torch._scaled_mm(a, b, *scales, bias, out_dtype=out, use_fast_accum=True)
+        ways = [F.ScalingType.RowWise if row else F.ScalingType.TensorWise for row in by_row]
+        again = F.scaled_mm(a, b, scales[0], ways[0], scales[1], ways[1], bias=bias, output_dtype=out)
+        with pytest.raises(RuntimeError, match="reduction dim"):
+            torch._scaled_mm(a, b[1:], *scales, out_dtype=out)
+    equal([plain, whole], [torch.from_numpy(each).to(out) for each in (expected, expected + bias.float().numpy())])
+    equal(again, whole)
+    assert sum(unit.work.values()) == 3
+
+
+@pytest.mark.parametrize("k", [1, 7, 1000, 1024])
+@pytest.mark.parametrize("options", [{}, {"operand": "fp32", "terms": 8}, {"operand": "fp16", "terms": 32, "rows": 32}])
+def test_products_of_integers(k: int, options: dict[str, Any]) -> None:
+    """Exact, up to the largest sums of all, 2^24, beside small ones."""
+    random = np.random.default_rng(k)
+    a, b = (random.integers(-128, 128, shape, dtype=np.int8) for shape in ((5, k), (k, 6)))
+    a[0], b[:, 0], a[1, :] = -128, -128, 127
+    b[-1, 0] = 1
+    out = torch.empty(0, dtype=torch.int32)
+    with mxu.unit(**options) as unit:
+        found = torch._int_mm(torch.from_numpy(a), torch.from_numpy(b), out=out)
+    np.testing.assert_array_equal(found.numpy(), a.astype(np.int64) @ b.astype(np.int64))
+    assert found is out
+    assert sum(unit.work.values()) == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "change"),
+    [
+        ({"operand": "fp8_e4m3"}, {}),
+        ({"weight": "e3f9"}, {}),
+        ({"operand": "int8/row/fp32"}, {}),
+        ({"accumulate": "bf16"}, {}),
+        ({"between": "e8f13"}, {}),
+        ({"terms": 8, "accumulate": "fp32/guard0"}, {}),
+        ({}, {"dtype": torch.uint8}),
+        ({}, {"size": 1025}),
+    ],
+)
+def test_integers_that_would_not_be_exact(options: dict[str, Any], change: dict[str, Any]) -> None:
+    a = torch.ones(change.get("size", 24), change.get("size", 24), dtype=change.get("dtype", torch.int8))
+    with mxu.unit(**options), pytest.raises(mxu.EscapeError, match=r"^aten::_int_mm must have .* K <= 1024, .* exact"):
+        torch._int_mm(a, a)
+
+
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize("dimensions", [1, 2, 3])
 @pytest.mark.parametrize(

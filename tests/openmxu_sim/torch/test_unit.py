@@ -238,6 +238,18 @@ def test_graphs_are_freed() -> None:
 
 
 _by_flash = sdpa_kernel(SDPBackend.FLASH_ATTENTION)(F.scaled_dot_product_attention)
+_FLOAT8, _SCALES, _WHOLE = (
+    [torch.ones(16, 16).to(torch.float8_e4m3fn)] * 2,
+    [torch.ones(1)] * 2,
+    F.ScalingType.TensorWise,
+)
+
+
+def _jagged() -> Any:
+    rows = torch.nested.nested_tensor([torch.ones(2, 8), torch.ones(3, 8)], layout=torch.jagged)
+    return rows.unflatten(-1, (2, 4)).transpose(1, 2)
+
+
 ESCAPES: dict[str, Function] = {
     "aten::linalg_inv_ex": lambda: torch.linalg.inv(torch.eye(3)),
     "aten::_linalg_svd": lambda: torch.linalg.svd(torch.eye(3)),
@@ -254,6 +266,15 @@ ESCAPES: dict[str, Function] = {
     "aten::to_mkldnn": lambda: torch.ones(2, 2).to_mkldnn(),
     "aten::mm": lambda: torch.ones(2, 2, dtype=torch.int64) @ torch.ones(2, 2, dtype=torch.int64),
     "aten::bmm": lambda: torch.ones(1, 2, 2, dtype=torch.complex64) @ torch.ones(1, 2, 2, dtype=torch.complex64),
+    "aten::_scaled_mm": lambda: torch._scaled_mm(*_FLOAT8, *_SCALES, scale_result=_SCALES[0]),
+    "aten::_scaled_mm_v2": lambda: F.scaled_mm(
+        *_FLOAT8, _SCALES[0], _WHOLE, _SCALES[1], _WHOLE, F.SwizzleType.SWIZZLE_32_4_4
+    ),
+    "aten::_int_mm": lambda: torch._int_mm(*[torch.ones(1025, 1025, dtype=torch.int8)] * 2),
+    "aten::linear": lambda: F.linear(
+        torch.nested.nested_tensor([torch.ones(2, 3), torch.ones(1, 3)]), ONES.new_ones(2, 3)
+    ),
+    "aten::matmul": lambda: F.scaled_dot_product_attention(*[_jagged()] * 3),
     "aten::_embedding_bag_forward_only": lambda: F.embedding_bag(
         torch.tensor([0, 1]), torch.ones(2, 3), torch.tensor([0]), mode="sum", per_sample_weights=torch.ones(2)
     ),
@@ -261,6 +282,7 @@ ESCAPES: dict[str, Function] = {
 }
 
 
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
 @pytest.mark.parametrize("name", ESCAPES)
 def test_products_elsewhere_are_an_error(name: str) -> None:
     with mxu.unit() as strict, pytest.raises(mxu.EscapeError, match=rf"{name} .* unit\(allow=\('{name}',\)\)"):

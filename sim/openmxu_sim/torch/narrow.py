@@ -1,0 +1,121 @@
+"""Products of float8 tensors with scales of their own, and of 8-bit integers.
+
+Operands enter the unit as other tensors do; what it returns is scaled::
+
+    _scaled_mm    ((a · b) * scale_a) * scale_b + bias, each operation rounded to fp32, then once to the result's type
+    _int_mm       a · b in int32: sums of up to 2^10 products of at most 2^14 are exact in fp32
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import torch
+
+from openmxu_sim.golden.specifications import find_operand, find_sum
+from openmxu_sim.networks.numerics import Multiplier, Numerics
+from openmxu_sim.torch.arrays import TYPES, to_array, to_tensor
+
+_SCALED_BY = (
+    "must have dense float8 tensors on the CPU, fp32 scales of one number, (M, 1) or (1, N), and no scale_result to "
+    "multiply on the unit; multiply others after conversion"
+)
+_INTEGERS = (
+    "must have dense int8 tensors on the CPU, K <= 1024, and a unit with sums in fp32 of operands that hold int8 "
+    "(bf16, fp16, fp32) to be exact on the unit; multiply others as floating-point numbers"
+)
+
+
+def _multiply(multiplier: Multiplier, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    torch.mm(*(torch.empty(operand.shape, device="meta") for operand in (a, b)))  # PyTorch's own checks of shapes
+    return to_tensor(multiplier.stacks(to_array(a)[None], to_array(b)[None])[0])
+
+
+class _Scaled(NamedTuple):
+    """Arguments of ``_scaled_mm``."""
+
+    a: torch.Tensor
+    b: torch.Tensor
+    scale_a: torch.Tensor
+    scale_b: torch.Tensor
+    bias: "torch.Tensor | None" = None
+    scale_result: "torch.Tensor | None" = None
+    out_dtype: "torch.dtype | None" = None
+    use_fast_accum: bool = False
+
+    def refusal(self, _numerics: Numerics) -> str | None:
+        """Return the reason why the unit cannot take them."""
+        float8 = [dtype for dtype in TYPES if dtype.itemsize == 1]
+        dense = _are_dense(self[:2], float8) and _are_dense(self[2:4], [torch.float32])
+        shapes = (self.scale_a, (*self.a.shape[:1], 1)), (self.scale_b, (1, *self.b.shape[-1:]))
+        fits = all(scale.numel() == 1 or scale.shape == shape for scale, shape in shapes)
+        return None if dense and fits and self.scale_result is None else _SCALED_BY
+
+    def multiply(self, multiplier: Multiplier) -> torch.Tensor:
+        """Multiply, then scale."""
+        result = _multiply(multiplier, self.a, self.b).mul_(self.scale_a).mul_(self.scale_b)
+        if self.bias is not None:
+            result += self.bias
+        return result.to(self.out_dtype or self.a.dtype)
+
+
+class _ScaledBy(NamedTuple):
+    """Arguments of ``_scaled_mm_v2``."""
+
+    a: torch.Tensor
+    b: torch.Tensor
+    scale_a: Sequence[torch.Tensor]
+    recipe_a: Sequence[int]
+    swizzle_a: Sequence[int]
+    scale_b: Sequence[torch.Tensor]
+    recipe_b: Sequence[int]
+    swizzle_b: Sequence[int]
+    bias: "torch.Tensor | None"
+    out_dtype: "torch.dtype | None"
+    contraction_dim: Sequence[int] = ()
+    use_fast_accum: bool = False
+
+    def first(self) -> _Scaled:
+        """Return the arguments of the first version, if there is one scale on each side."""
+        return _Scaled(self.a, self.b, self.scale_a[0], self.scale_b[0], self.bias, None, self.out_dtype)
+
+    def refusal(self, numerics: Numerics) -> str | None:
+        """Return the reason why the unit cannot take them."""
+        known = len(self.scale_a) == len(self.scale_b) == 1 and {*self.recipe_a, *self.recipe_b} <= {0, 1}
+        plain = not (any(self.swizzle_a) or any(self.swizzle_b) or self.contraction_dim)
+        return self.first().refusal(numerics) if known and plain else _SCALED_BY
+
+    def multiply(self, multiplier: Multiplier) -> torch.Tensor:
+        """Multiply, then scale."""
+        return self.first().multiply(multiplier)
+
+
+class _Integers(NamedTuple):
+    """Arguments of ``_int_mm``."""
+
+    a: torch.Tensor
+    b: torch.Tensor
+
+    def refusal(self, numerics: Numerics) -> str | None:
+        """Return the reason why the unit cannot take them, or would not be exact."""
+        sides = [find_operand(spec) for spec in (numerics.operand, numerics.weight_format)]
+        sums = [find_sum(spec) for spec in (numerics.accumulate, numerics.between or numerics.accumulate)]
+        formats = [side.format for side in sides if side.is_plain]
+        holds = sum(fmt.fraction_width >= 7 and fmt.max_finite >= 128 for fmt in formats) == 2
+        exact = holds and all(one.is_plain and one.format.name == "fp32" for one in sums)
+        return None if exact and _are_dense(self, [torch.int8]) and self.a.shape[-1:] <= (1024,) else _INTEGERS
+
+    def multiply(self, multiplier: Multiplier) -> torch.Tensor:
+        """Multiply integers."""
+        return _multiply(multiplier, self.a, self.b).to(torch.int32)
+
+
+def _are_dense(tensors: Sequence[torch.Tensor], types: Sequence[torch.dtype]) -> bool:
+    return all(one.layout is torch.strided and one.device.type == "cpu" and one.dtype in types for one in tensors)
+
+
+NARROW: "Mapping[str, type[_Scaled | _ScaledBy | _Integers]]" = {
+    "_scaled_mm": _Scaled,
+    "_scaled_mm_v2": _ScaledBy,
+    "_int_mm": _Integers,
+}
+"""Arguments of such operators, by their names: why the unit cannot take them, if there is a reason, and the product."""
