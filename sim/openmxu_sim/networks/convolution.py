@@ -27,6 +27,8 @@ from openmxu_sim.engines.model.placed import Offsets, Side
 from openmxu_sim.networks.numerics import Multiplier, Seen
 from openmxu_sim.operands.aliases import Floats
 
+Shape = Sequence[int]
+
 
 @dataclass(frozen=True)
 class Convolution:
@@ -44,7 +46,29 @@ class Convolution:
     groups: int
     """Number of groups of channels, each convolved by itself."""
 
-    def places(self, image: Sequence[int]) -> tuple[int, ...]:
+    def __post_init__(self) -> None:
+        dimensions = len(self.kernel)
+        lengths = [len(each) for each in (self.stride, self.padding, self.dilation)]
+        if lengths != [dimensions] * 3 or min(*self.kernel, *self.stride, *self.dilation, self.groups, 1) < 1:
+            raise ValueError(
+                "kernel, stride and dilation must be positive numbers, and padding two, for each dimension, and groups "
+                f"positive, not {self.kernel}, {self.stride}, {self.dilation}, {self.padding} and {self.groups}"
+            )
+        if min((side for pair in self.padding for side in pair), default=0) < 0:
+            raise ValueError(f"padding must be at least 0, not {self.padding}")
+
+    def _check(self, weight: Shape, image: Shape, values: Shape) -> None:
+        """Check that (Cout, Cin / groups, *kernel), (N, Cin, *image) and (N, Cout, *places) fit each other."""
+        ranks = {len(weight), len(image), len(values), 2 + len(self.kernel)}
+        fits = len(ranks) == 1 and not weight[0] % self.groups and weight[2:] == self.kernel
+        fits = fits and (values[1], image[1], image[0]) == (weight[0], weight[1] * self.groups, values[0])
+        if not fits or any(not 0 < each <= most for each, most in zip(values[2:], self.places(image[2:]), strict=True)):
+            raise ValueError(
+                f"weights {tuple(weight)} with a kernel {self.kernel} in {self.groups} groups must fit images "
+                f"{tuple(image)} and their results {tuple(values)}"
+            )
+
+    def places(self, image: Shape) -> tuple[int, ...]:
         """Return the number of places of the kernel in an image of this size, along each dimension."""
         return tuple(
             (size + sum(padding) - dilation * (kernel - 1) - 1) // stride + 1
@@ -64,8 +88,9 @@ class Convolution:
 
     def gather(self, image: Floats, weight: Floats, places: Sequence[int]) -> Floats:
         """Convolve (N, Cin, *image) with (Cout, Cin / groups, *kernel): (N, Cout, *places), the usual convolution."""
+        self._check(weight.shape, image.shape, (len(image), len(weight), *places))
         image, result = self._padded(image), np.empty((len(image), len(weight), *places), np.float32)
-        count, outer, inner = len(image) * math.prod(places), len(weight) // self.groups, weight[0].size
+        count, outer, inner = len(image) * math.prod(places), len(weight) // self.groups, math.prod(weight.shape[1:])
         seen = Seen((self.groups, count, inner, outer), (self._windows(image, places), weight))
         at, rows, step = self._plainly(result)
         left = Side(np.ascontiguousarray(weight), _steps(outer, inner), _steps(inner), outer * inner, along_k=True)
@@ -76,10 +101,13 @@ class Convolution:
 
     def scatter(self, values: Floats, weight: Floats, image: Sequence[int]) -> Floats:
         """Transpose of :meth:`gather`: (N, Cout, *places) with the same weights gives (N, Cin, *image)."""
+        self._check(weight.shape, (len(values), weight.shape[1] * self.groups, *image), values.shape)
+        if min(image) < 1:
+            raise ValueError(f"padding must leave an image, not one of {tuple(image)}")
         padded = (size + sum(pair) for size, pair in zip(image, self.padding, strict=True))
         sums = np.zeros((len(values), weight.shape[1] * self.groups, *padded), np.float32)
         places, taps = values.shape[2:], math.prod(self.kernel)
-        count, outer, inner = len(values) * math.prod(places), len(weight) // self.groups, weight[0].size
+        count, outer, inner = len(values) * math.prod(places), len(weight) // self.groups, math.prod(weight.shape[1:])
         seen = Seen((self.groups, count, outer, inner), (values, weight))
         left = Side(np.ascontiguousarray(weight), _steps(inner), _steps(outer, inner), outer * inner, along_k=False)
         right = Side(np.ascontiguousarray(values), *self._plainly(values), along_k=False)
@@ -91,9 +119,11 @@ class Convolution:
 
     def correlate(self, values: Floats, image: Floats) -> Floats:
         """Return the weights' gradient (Cout, Cin / groups, *kernel) from (N, Cout, *places) and (N, Cin, *image)."""
-        image, places, channels = self._padded(image), values.shape[2:], image.shape[1] // self.groups
+        channels = image.shape[1] // self.groups
+        self._check((values.shape[1], channels, *self.kernel), image.shape, values.shape)
+        image, places = self._padded(image), values.shape[2:]
         result = np.empty((values.shape[1], channels, *self.kernel), np.float32)
-        count, outer, inner = len(image) * math.prod(places), len(result) // self.groups, result[0].size
+        count, outer, inner = len(image) * math.prod(places), len(result) // self.groups, math.prod(result.shape[1:])
         seen = Seen((self.groups, outer, count, inner), (values, self._windows(image, places)))
         at, rows, step = self._plainly(values)
         left = Side(np.ascontiguousarray(values), rows, at, step, along_k=True)

@@ -49,9 +49,13 @@ def placed_products(
     With ``add``, results are added to what is there, in the order of rows: calls of the kernel have whole units of rows
     and columns, and other units have other places. ``options`` are those of :meth:`openmxu_sim.engines.model.Setup.of`.
     """
+    for side in (a, b, out):
+        _check(side, groups)
     inner = len(a.k_at)
     setup = Setup.of(inner, **options)
     if 0 in (out.array.size, inner):
+        if not add:
+            out.array[...] = 0  # sums of nothing
         return
     converted = [
         (_converted(setup, a.array, one, setup.how.operand), _converted(setup, b.array, other, setup.how.weight))
@@ -88,6 +92,8 @@ def whole_products(
     a: Side, b: Side, out: Side, groups: int, *, units: tuple[int, int] = (1, 1), add: bool = False, **options: Any
 ) -> tuple[Floats, Floats, Floats]:
     """Compute the same by matrices that are copied first: returns both stacks of operands, and the products."""
+    for side in (a, b, out):
+        _check(side, groups)
     kernel = load_kernel()
     left = _matrices(kernel, a.array, a.at, a.k_at, a.step * np.arange(groups))
     right = _matrices(kernel, b.array, b.k_at, b.at, b.step * np.arange(groups))
@@ -98,6 +104,22 @@ def whole_products(
             at = out.at.ctypes.data, len(out.at), out.k_at.ctypes.data, len(out.k_at)
             kernel.scatter(matrix.ctypes.data, *at, add, to)
     return left, right, result
+
+
+def _check(side: Side, groups: int) -> None:
+    """Refuse offsets outside of an array: the kernel believes them."""
+    if not (len(side.at) and len(side.k_at) and groups):
+        return
+    ends = side.at[0] + side.k_at[0], side.at[-1] + side.k_at[-1] + (groups - 1) * side.step
+    if (
+        side.array.dtype != np.float32
+        or not side.array.flags.c_contiguous
+        or min(ends) < 0
+        or max(ends) >= side.array.size
+    ):
+        raise ValueError(
+            f"offsets must lie in the {side.array.size} numbers of a contiguous array of fp32, not at {ends}"
+        )
 
 
 def _matrices(kernel: Kernel, array: Floats, rows: Offsets, columns: Offsets, starts: Offsets) -> Floats:
