@@ -1,8 +1,9 @@
 """One model on several units: its outputs, their differences from fp32, and its costs."""
 
 import json
+import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from openmxu.pages.tables import escaped, table
 from openmxu_sim.networks import errors_report
 from openmxu_sim.networks.costs import Costs, three_digits
 from openmxu_sim.onnx.network import Network
-from openmxu_sim.onnx.runtime import ENGINE, Session, load
+from openmxu_sim.onnx.runtime import ENGINE, ModelError, Session, load
 
 _Arrays = dict[str, npt.NDArray[Any]]
 
@@ -46,6 +47,8 @@ class Inference:
     """Area of a processing element in GE, if it was measured."""
     errors: tuple[Mapping[str, Any], ...] = ()
     """Errors of products, if they were measured."""
+    random: tuple[str, ...] = ()
+    """Nodes that draw random numbers: no two runs agree."""
 
 
 def infer(
@@ -59,20 +62,40 @@ def infer(
     """Run a model on a unit for each operand format."""
     loaded = load(model)
     networks = [Network(loaded, operand=operand, **options) for operand in operands]
-    for network in networks:
-        network.check_inputs(inputs)
-    expected = Session(loaded).run(inputs)
+    session, expected = Session(loaded), _Arrays()
     results = []
     for number, (operand, network) in enumerate(zip(operands, networks, strict=True)):
-        outputs = network.run(inputs)
-        differences = tuple(_difference(name, outputs[name], expected[name]) for name in expected)
-        results.append(Inference(operand, outputs, differences, network.report(), errors=tuple(network.errors())))
+        arrays = network.check_inputs(inputs)
+        outputs = _arrays(network.run(arrays))  # first: its loops are bounded, those of onnxruntime are not
+        expected = expected or _arrays(session.run(arrays))
+        differences = tuple(_difference(name, outputs.get(name), expected[name]) for name in expected)
+        found = Inference(operand, outputs, differences, network.report(), errors=tuple(network.errors()))
+        results.append(replace(found, random=tuple(network.random)))
         if progress is not None:
             progress(number + 1, len(networks))
     return results
 
 
+def _arrays(outputs: Mapping[str, Any]) -> _Arrays:
+    """Return outputs as arrays: each member of a sequence by itself, texts in numpy's type for them."""
+    arrays = _Arrays()
+    for name, output in outputs.items():
+        members = (
+            {f"{name}[{at}]": each for at, each in enumerate(output)} if isinstance(output, list) else {name: output}
+        )
+        for member, value in members.items():
+            if not isinstance(value, np.ndarray | np.generic):
+                raise ModelError(
+                    f"output {name} must be a tensor, or a sequence of tensors, not {type(value).__name__}"
+                )
+            arrays[member] = np.asarray(value, str if value.dtype == object else value.dtype)
+    return arrays
+
+
 def _difference(name: str, output: Any, expected: Any) -> Difference:
+    if output is None or output.shape != expected.shape or expected.dtype.kind == "U":
+        same = output is not None and np.array_equal(output, expected)
+        return Difference(name, 0.0 if same else math.inf, None, 0)
     one, other = (np.asarray(array, np.float64) for array in (output, expected))
     with np.errstate(invalid="ignore"):
         apart = np.asarray(np.abs(one - other))
@@ -91,6 +114,7 @@ def to_json(results: Sequence[Inference]) -> str:
             "against": ENGINE,
             "differences": [vars(difference) for difference in result.differences],
             **({} if result.element is None else {"element_ge": result.element}),
+            **({"random": result.random} if result.random else {}),
             **result.costs.as_dict(),
         }
         for result in results
@@ -102,6 +126,7 @@ def to_markdown(name: str, results: Sequence[Inference]) -> str:
     """Return a table of all units, then one of layers for each."""
     measured = any(result.element is not None for result in results)
     metered = any(result.costs.energy is not None for result in results)
+    random = ", ".join(dict.fromkeys(escaped(name) for result in results for name in result.random))
     heads = ["operands", "output", "largest difference", "rows", "same largest", "cycles", "array in use"]
     heads += ["element, GE"] * measured + ["energy, mJ"] * metered
     rows = []
@@ -118,7 +143,8 @@ def to_markdown(name: str, results: Sequence[Inference]) -> str:
         "",
         f"Outputs against those of {ENGINE}; cycles by the formula."
         + " Areas of one of the array's elements, with its registers, by Yosys on generic gates." * measured
-        + " Energies derived from those of measured parts, without memories, wires and the clock's tree." * metered,
+        + " Energies derived from those of measured parts, without memories, wires and the clock's tree." * metered
+        + f" The model draws random numbers ({random}): differences are theirs, too." * bool(random),
         "",
         table(heads, rows, words=2),
     ]

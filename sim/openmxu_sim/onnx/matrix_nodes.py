@@ -10,10 +10,15 @@ import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
+from openmxu_sim.networks.attention import attention
 from openmxu_sim.networks.convolution import Convolution
+from openmxu_sim.networks.einsum import einsum, labels_of
 from openmxu_sim.networks.numerics import EscapeError, Multiplier
+from openmxu_sim.onnx.evaluator import Compute, Value
+from openmxu_sim.onnx.nodes import function
 from openmxu_sim.onnx.recurrent import CELLS, recur
-from openmxu_sim.onnx.runtime import OpRun
+from openmxu_sim.onnx.rules import RULES, check_node
+from openmxu_sim.onnx.runtime import ModelError, NodeProto, attributes_of, named
 from openmxu_sim.operands.aliases import Floats
 from openmxu_sim.product import to_stacks
 
@@ -24,17 +29,7 @@ TYPES = tuple(map(np.dtype, (np.float32, ml_dtypes.bfloat16, np.float16, np.floa
 
 REFUSED = frozenset(
     (
-        *(
-            "AffineGrid",
-            "Attention",
-            "CausalConvWithState",
-            "ConvInteger",
-            "DFT",
-            "DeformConv",
-            "Det",
-            "Einsum",
-            "FlexAttention",
-        ),
+        *("AffineGrid", "CausalConvWithState", "ConvInteger", "DFT", "DeformConv", "Det", "FlexAttention"),
         *("LinearAttention", "MatMulInteger", "QLinearConv", "QLinearMatMul", "STFT"),
         *("LinearClassifier", "LinearRegressor", "SVMClassifier", "SVMRegressor"),
     )
@@ -42,19 +37,46 @@ REFUSED = frozenset(
 """Operators that multiply matrices in a way of their own."""
 
 
-def operators(multiplier: Callable[[str, str], Multiplier]) -> list[type[OpRun]]:
-    """Return the operators that replace the evaluator's own."""
+def computed(node: NodeProto, version: int, multiplier: Callable[[str, str], Multiplier]) -> Compute:
+    """Return what computes a node of an operator that the unit computes."""
+    attributes, compute, name = attributes_of(node, version), COMPUTED[node.op_type], _layer(node)
 
-    def made(name: str, compute: Callable[..., Any]) -> type[OpRun]:
-        def run(self: Any, *inputs: Any, **attributes: Any) -> tuple[_Array, ...]:
-            node = self.onnx_node
-            multiply = multiplier(node.op_type, _layer(node))
-            outputs = compute(multiply, *inputs, **attributes)
-            return outputs[: len(node.output)] if isinstance(outputs, tuple) else (outputs,)
+    def run(inputs: Sequence[Value]) -> Sequence[Value]:
+        if any(not isinstance(value, np.ndarray | np.generic | None) for value in inputs):
+            raise ModelError(f"{named(node)} must have tensors as inputs, not sequences")
+        if node.op_type in RULES:
+            check_node(node, attributes, [None if value is None else value.shape for value in inputs])
+        try:
+            outputs = compute(multiplier(node.op_type, name), *inputs, **attributes)
+        except ValueError as error:
+            raise ModelError(f"{named(node)} cannot be computed: {error}") from None
+        return outputs[: len(node.output)] if isinstance(outputs, tuple) else (outputs,)
 
-        return type(name, (OpRun,), {"op_domain": "", "_run": run})
+    return run
 
-    return [made(name, compute) for name, compute in COMPUTED.items()]
+
+def refusal(node: NodeProto, version: int) -> str:
+    """Return why the unit does not compute a node that multiplies matrices; nothing if it does, or none does."""
+    if node.op_type in REFUSED:
+        return "an operator that does not"
+    if node.op_type == "Einsum" and len(node.input) > 1:
+        equation = attributes_of(node, version)["equation"] or ""
+        terms = equation.replace(" ", "").partition("->")[0].replace("...", "·").split(",")
+        try:
+            labels_of(equation, (len(terms[0]), len(terms[-1])))
+        except ValueError as error:
+            return str(error)
+    if node.op_type == "Attention":
+        attributes = attributes_of(node, version)
+        windows = {attributes.get(f"{side}_window_size", -1) for side in ("left", "right")}
+        if any(node.input[4:]) or any(node.output[1:]) or attributes["softcap"] or windows - {None, -1}:
+            return "it must have no cache, lengths, softcap, window or second output"
+    return ""
+
+
+def is_product(node: NodeProto) -> bool:
+    """Whether a node multiplies matrices in a way that the unit has; ``Einsum`` of one operand does not multiply."""
+    return not node.domain and node.op_type in COMPUTED and (node.op_type != "Einsum" or len(node.input) > 1)
 
 
 def _layer(node: Any) -> str:
@@ -103,13 +125,7 @@ def _gemm(
 def _conv(multiplier: Multiplier, x: _Array, w: _Array, b: _Array | None = None, **attributes: Any) -> _Array:
     image, weight = _operands("Conv", x, w)
     convolution = _convolution(multiplier, weight, attributes, image.shape[2:])
-    places = convolution.places(image.shape[2:])
-    if min(places) < 1 or image.shape[1] != weight.shape[1] * convolution.groups:
-        raise ValueError(
-            f"Conv must have images that its kernel fits, and their channels: not {weight.shape} on {image.shape}, in "
-            f"{convolution.groups} groups"
-        )
-    result = convolution.gather(image, weight, places)
+    result = convolution.gather(image, weight, convolution.places(image.shape[2:]))
     return _with_bias(result, b).astype(x.dtype)
 
 
@@ -130,7 +146,7 @@ def _fitted(
 
     Padding removes the excess; its larger half lies where ``auto_pad`` says.
     """
-    shape, automatic = attributes["output_shape"], _text(attributes["auto_pad"])
+    shape, automatic = attributes["output_shape"], attributes["auto_pad"]
     steps = attributes["strides"] or [1] * len(places)
     if shape is None and automatic in ("SAME_UPPER", "SAME_LOWER"):
         shape = [size * step for size, step in zip(places, steps, strict=True)]
@@ -138,6 +154,10 @@ def _fitted(
         return {}
     whole = _convolution(multiplier, weight, {**attributes, "auto_pad": "VALID"}, ()).image(places, beyond)
     wanted = shape[-len(places) :]
+    apart = attributes["dilations"] or [1] * len(places)
+    largest = [most + max(pair) - 1 for most, pair in zip(whole, zip(steps, apart, strict=True), strict=True)]
+    if any(size > most for size, most in zip(wanted, largest, strict=True)):
+        raise ValueError(f"output_shape must be at most {tuple(largest)}, not {tuple(wanted)}")
     over = [max(0, most - size) for most, size in zip(whole, wanted, strict=True)]
     more = [own + max(0, size - most) for own, most, size in zip(beyond, whole, wanted, strict=True)]
     smaller, larger = [total // 2 for total in over], [total - total // 2 for total in over]
@@ -151,10 +171,6 @@ def _with_bias(result: Floats, bias: _Array | None) -> Floats:
     return result
 
 
-def _text(value: Any) -> str:
-    return value.decode() if isinstance(value, bytes) else value or "NOTSET"
-
-
 def _convolution(
     multiplier: Multiplier, weight: Floats, attributes: Mapping[str, Any], image: Sequence[int]
 ) -> Convolution:
@@ -162,7 +178,7 @@ def _convolution(
     dimensions = weight.ndim - 2
     kernel = weight.shape[2:]
     stride, dilation = (tuple(attributes[name] or [1] * dimensions) for name in ("strides", "dilations"))
-    automatic = _text(attributes["auto_pad"])
+    automatic = attributes["auto_pad"]
     pads = attributes["pads"] or [0] * 2 * dimensions
     padding = tuple(zip(pads[:dimensions], pads[dimensions:], strict=True))
     if automatic == "VALID":
@@ -184,11 +200,34 @@ def _recurrent(
     return tuple(output.astype(x.dtype) for output in outputs)
 
 
+def _einsum(multiplier: Multiplier, a: _Array, b: _Array, *, equation: str) -> _Array:
+    return einsum(multiplier.stacks, equation, *_operands("Einsum", a, b)).astype(a.dtype)
+
+
+def _attention(
+    multiplier: Multiplier, q: _Array, k: _Array, v: _Array, mask: _Array | None = None, **attributes: Any
+) -> _Array:
+    arrays, heads = _operands("Attention", q, k, v), [attributes[f"{side}_num_heads"] for side in ("q", "kv", "kv")]
+    if flat := all(each.ndim == 3 for each in arrays):
+        if not all(count and each.shape[2] % count == 0 for each, count in zip(arrays, heads, strict=True)):
+            raise ValueError(f"Attention must have numbers of heads that divide its operands, not {heads}")
+        pairs = zip(arrays, heads, strict=True)
+        arrays = [each.reshape(*each.shape[:2], count, -1).swapaxes(1, 2) for each, count in pairs]
+    wanted = {"scale": attributes["scale"], "mask": mask, "causal": bool(attributes["is_causal"])}
+    result = attention(multiplier.stacks, function("Softmax", axis=-1), (arrays[0], arrays[1], arrays[2]), **wanted)
+    result = result.swapaxes(1, 2).reshape(*q.shape[:2], -1) if flat else result
+    return result.astype(q.dtype)
+
+
 COMPUTED: Mapping[str, Callable[..., Any]] = {
     "MatMul": _matmul,
     "Gemm": _gemm,
     "Conv": _conv,
     "ConvTranspose": _conv_transpose,
     **{name: partial(_recurrent, name) for name in CELLS},
+    **{"Einsum": _einsum, "Attention": _attention},
 }
 """Operators that the unit computes."""
+
+PARTLY = frozenset(("Attention", "Einsum"))
+"""Those that may be computed elsewhere, where that is allowed."""

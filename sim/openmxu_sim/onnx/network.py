@@ -12,20 +12,11 @@ from openmxu_sim import golden
 from openmxu_sim.networks.by_layer import LayerNumerics, Layers
 from openmxu_sim.networks.costs import Costs, Ledger
 from openmxu_sim.networks.numerics import EscapeError, Multiplier, Numerics, Product, Work
-from openmxu_sim.onnx.matrix_nodes import COMPUTED, REFUSED, operators
-from openmxu_sim.onnx.nodes import others
-from openmxu_sim.onnx.runtime import (
-    ModelError,
-    ModelProto,
-    ReferenceEvaluator,
-    go_on,
-    heard,
-    helper,
-    inner_nodes,
-    load,
-    refusals,
-    without_functions,
-)
+from openmxu_sim.onnx.evaluator import Compute, Graph
+from openmxu_sim.onnx.matrix_nodes import PARTLY, computed, is_product, refusal
+from openmxu_sim.onnx.nodes import DOMAINS, Other, random_nodes, versions_of
+from openmxu_sim.onnx.rules import checked
+from openmxu_sim.onnx.runtime import ModelError, ModelProto, NodeProto, go_on, heard, helper, load, named, refusals
 
 
 class Network:
@@ -53,6 +44,8 @@ class Network:
     ----------
     config
         The unit's parameters.
+    random
+        Nodes that draw random numbers.
 
     Raises
     ------
@@ -91,14 +84,13 @@ class Network:
         self.threads = None if threads is None else golden.check_count(threads, "threads")
         if isinstance(allow, str) or not all(isinstance(name, str) for name in allow):
             raise ValueError(f"allow must be types of operators such as 'Einsum', not {allow!r}")
-        # Functions of the model are replaced by their nodes, or the evaluator would compute them by itself.
-        self.model = without_functions(load(model))
-        if strict:
-            _check(self.model, frozenset(allow))
+        self._strict, self._allow = strict, frozenset(allow)
+        self.model = checked(load(model))
+        self.random = random_nodes(self.model)
         self._ledger = Ledger(self.config, self.numerics)
+        self._versions = versions_of(self.model)
         with refusals("model cannot be run"):
-            replaced = [*operators(self._multiplier), *others(self.model, COMPUTED)]
-            self._evaluator = ReferenceEvaluator(self.model, new_ops=replaced)
+            self._graph = Graph(self.model.graph, dict(self._versions[0])[""], self._compute)
 
     def run(self, inputs: Mapping[str, npt.NDArray[Any]]) -> dict[str, npt.NDArray[Any]]:
         """Return the outputs of the model, by their names.
@@ -110,15 +102,14 @@ class Network:
         EscapeError
             A product has tensors that the unit does not take.
         """
-        self.check_inputs(inputs)
-        arrays = {name: np.asarray(value) for name, value in inputs.items()}
+        arrays = self.check_inputs(inputs)
         with refusals("model cannot be run"):
-            outputs = heard(lambda: self._evaluator.run(None, arrays))
+            outputs = heard(lambda: self._graph.run(arrays))
         self.layers.warn_of_unmatched()
-        return dict(zip(self._evaluator.output_names, outputs, strict=True))
+        return dict(zip((each.name for each in self._graph.outputs), outputs, strict=True))
 
-    def check_inputs(self, inputs: Mapping[str, npt.NDArray[Any]]) -> None:
-        """Check that these are the inputs of the model.
+    def check_inputs(self, inputs: Mapping[str, npt.NDArray[Any]]) -> dict[str, npt.NDArray[Any]]:
+        """Return the inputs, checked: those of bf16 and fp8 may be bytes, as numpy's files have them.
 
         Raises
         ------
@@ -129,10 +120,14 @@ class Network:
         optional = {entry.name for entry in self.model.graph.initializer}
         if not set(wanted) - optional <= set(inputs) <= set(wanted):
             raise ValueError(f"inputs must be {', '.join(sorted(wanted))}, not {', '.join(sorted(inputs)) or 'none'}")
+        arrays = {}
         for name in inputs:
             tensor = wanted[name]
             array = np.asarray(inputs[name])
             dtype = _dtype(name, tensor)
+            if array.dtype == np.dtype(f"V{dtype.itemsize}") and dtype.kind == "V":
+                array = array.view(dtype)
+            arrays[name] = array
             sizes = [_size(entry) for entry in tensor.shape.dim] if tensor.HasField("shape") else None
             fits = sizes is None or (
                 len(sizes) == array.ndim
@@ -141,6 +136,7 @@ class Network:
             if array.dtype != dtype or not fits:
                 shape = "" if sizes is None else f" ({', '.join(map(str, sizes))})".replace("None", "any")
                 raise ValueError(f"input {name} must be {dtype}{shape}, not {array.dtype} {array.shape}")
+        return arrays
 
     def zeros(self) -> dict[str, npt.NDArray[Any]]:
         """Return inputs of zeros, of size 1 where the model does not specify one."""
@@ -154,7 +150,7 @@ class Network:
     def _wanted(self) -> dict[str, Any]:
         """Return type and shape of each input."""
         types = {value.name: value.type.tensor_type for value in self.model.graph.input}
-        return {name: types[name] for name in self._evaluator.input_names}
+        return {name: types[name] for name in self._graph.inputs}
 
     @property
     def work(self) -> Counter[Work]:
@@ -168,6 +164,21 @@ class Network:
     def errors(self) -> list[dict[str, Any]]:
         """Return the errors of products, one row for each kind."""
         return self._ledger.errors_by_step()
+
+    def _compute(self, node: NodeProto) -> Compute:
+        """Return what computes a node."""
+        if node.domain not in DOMAINS:
+            raise ModelError(f"{named(node)} must be an operator of ONNX, not of {node.domain}")
+        version, allowed = dict(self._versions[0]).get(node.domain, 1), node.op_type in self._allow
+        reason = refusal(node, version)
+        if reason and self._strict and not allowed:
+            raise EscapeError(
+                f"{named(node)} does not multiply on the unit: {reason}; write it with MatMul, Gemm or Conv, or let it "
+                f"compute by itself: allow {node.op_type}"
+            )
+        if is_product(node) and not reason and not (allowed and node.op_type in PARTLY):
+            return computed(node, version, self._multiplier)
+        return Other(node, self._versions)
 
     def _multiplier(self, operator: str, layer: str) -> Multiplier:
         def seen(product: Product) -> None:
@@ -188,12 +199,3 @@ def _dtype(name: str, tensor: Any) -> np.dtype[Any]:
         return np.dtype(helper.tensor_dtype_to_np_dtype(tensor.elem_type))
     except KeyError:
         raise ModelError(f"input {name} of a model must be a tensor of numbers") from None
-
-
-def _check(model: ModelProto, allow: frozenset[str]) -> None:
-    for node in inner_nodes([*model.graph.node, *(node for function in model.functions for node in function.node)]):
-        if node.op_type in REFUSED - allow:
-            raise EscapeError(
-                f"{node.op_type} does not multiply on the unit; write it with MatMul, Gemm or Conv, "
-                f"or let it compute by itself: allow {node.op_type}"
-            )

@@ -1,98 +1,166 @@
 """Nodes that multiply no matrices: onnxruntime computes them, one by one, and ONNX's evaluator those that it lacks.
 
-The evaluator is the definition of ONNX in Python: slow, and now and then wrong.
+The evaluator is the definition of ONNX in Python: slow, and now and then wrong. Where onnxruntime lacks a node in bf16,
+it computes it in fp32, and rounds the results.
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Any
 
 import numpy as np
 
+from openmxu_sim.onnx.evaluator import Value
 from openmxu_sim.onnx.runtime import (
     ModelError,
     ModelProto,
     NodeProto,
-    OpRun,
+    ReferenceEvaluator,
     Session,
     TensorProto,
+    TypeProto,
     ValueInfoProto,
     helper,
+    inferred,
     inner_nodes,
-    load_op,
+    named,
+    numpy_helper,
 )
 from openmxu_sim.operands.aliases import Floats
 
-_EVALUATED = ("Constant", "If", "Loop", "Scan", "SequenceMap")
-"""Operators without inputs, or with graphs of their own, in which there may be products."""
+DOMAINS = ("", "ai.onnx.ml", "ai.onnx.preview", "ai.onnx.preview.training")
+"""Domains of ONNX itself: of operators elsewhere nobody knows whether they multiply matrices."""
 
-
-def others(model: ModelProto, computed: Collection[str]) -> list[type[OpRun]]:
-    """Return operators that replace the evaluator's own for a model, except those that are computed."""
-    version = {opset.domain: opset.version for opset in model.opset_import}.get("", 1)
-    names = {node.op_type for node in inner_nodes(model.graph.node) if not node.domain}
-    of_model = {"version": version, "ir_version": model.ir_version}
-    return [type(name, (_Node,), of_model) for name in sorted(names - {*computed, *_EVALUATED})]
+_RANDOM = frozenset(
+    ("Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike")
+)
 
 
 def function(operator: str, **attributes: float) -> Callable[[Floats], Floats]:
     """Return an operator of one tensor of fp32."""
     node = helper.make_node(operator, ["i0"], ["o0"], **attributes)
-    session = _session(node.SerializeToString(deterministic=True), (("i0", TensorProto.FLOAT),), *_STEADY)
+    kind = helper.make_tensor_type_proto(TensorProto.FLOAT, None).SerializeToString()
+    session = _session(node.SerializeToString(deterministic=True), (("i0", kind),), ((("", 18),), 8))
     if session is None:
         raise ModelError(f"{operator} cannot be computed by onnxruntime")
     return lambda x: session.run({"i0": x})["o0"]
 
 
-_STEADY = 18, 8
-"""Versions of ONNX's operators and files for :func:`function`; its operators had not changed until then."""
+_Versions = tuple[tuple[tuple[str, int], ...], int]
+"""Versions of operator sets by their domains, and of the file's format.
+
+Those of :func:`function` are 18 and 8: its operators had not changed until then.
+"""
 
 
-class _Node(OpRun):
-    """A node; each operator has a class of its name."""
+def random_nodes(model: ModelProto) -> list[str]:
+    """Return the nodes that draw random numbers: ``Dropout`` does in training."""
+    constants = {each.name: each for each in model.graph.initializer}
+    constants |= {
+        node.output[0]: node.attribute[0].t
+        for node in inner_nodes(model.graph.node)
+        if node.op_type == "Constant" and node.attribute[0].name == "value"
+    }
 
-    op_domain = ""
-    version: int
-    ir_version: int
+    def trains(node: NodeProto) -> bool:
+        if node.op_type != "Dropout" or len(node.input) < 3 or not node.input[2]:
+            return False
+        mode = constants.get(node.input[2])
+        return mode is None or bool(numpy_helper.to_array(mode).any())
+
+    nodes = inner_nodes(model.graph.node)
+    return [named(node) for node in nodes if not node.domain and (node.op_type in _RANDOM or trains(node))]
+
+
+@dataclass(frozen=True)
+class Other:
+    """A node that another engine computes."""
+
+    node: NodeProto
+    versions: _Versions
 
     @cached_property
     def _anonymous(self) -> bytes:
         """The node with names of its own removed, so that nodes that do the same are equal."""
         node = NodeProto()
-        node.CopyFrom(self.onnx_node)
-        node.name = ""
+        node.CopyFrom(self.node)
+        # Nodes that draw random numbers each have a generator, so they are not the same.
+        node.name = node.output[0] if node.op_type in _RANDOM else ""
+        del node.metadata_props[:]
         node.input[:] = [f"i{index}" if name else "" for index, name in enumerate(node.input)]
         node.output[:] = [f"o{index}" if name else "" for index, name in enumerate(node.output)]
         return bytes(node.SerializeToString(deterministic=True))
 
-    def _run(self, *inputs: Any, **_attributes: Any) -> tuple[Any, ...]:
-        """Return the outputs, in the node's order."""
-        node: NodeProto = self.onnx_node
-        arrays = {f"i{index}": np.asarray(value) for index, value in enumerate(inputs) if value is not None}
-        if any(isinstance(value, list) for value in inputs) or any(value.dtype == object for value in arrays.values()):
-            session = None  # sequences and texts
-        else:
-            types = tuple((name, int(helper.np_dtype_to_tensor_dtype(array.dtype))) for name, array in arrays.items())
-            session = _session(self._anonymous, types, self.version, self.ir_version)
+    def __call__(self, inputs: Sequence[Value]) -> Sequence[Value]:
+        """Return the outputs, in the node's order; what nobody asks for is ``None``."""
+        given = {f"i{index}": value for index, value in enumerate(inputs) if value is not None}
+        given = {name: value if isinstance(value, list) else np.asarray(value) for name, value in given.items()}
+        types = {name: _type(value) for name, value in given.items()}
+        known = tuple((name, kind) for name, kind in types.items() if kind is not None)
+        session = _session(self._anonymous, known, self.versions) if len(known) == len(types) else None
         if session is None:
-            results: tuple[Any, ...] = load_op("", node.op_type, self.version)(node, self.run_params).run(*inputs)
-            return results
-        outputs = iter(session.run(arrays, f"{node.op_type} {node.name or node.output[0]} cannot be computed").values())
-        return tuple(next(outputs) if name else np.empty(0) for name in node.output)  # unused, but something must be
+            model = _model(NodeProto.FromString(self._anonymous), {}, self.versions)
+            names = [each.name for each in model.graph.output]
+            results = dict(zip(names, ReferenceEvaluator(model).run(None, given), strict=True))
+        else:
+            results = session.run(given, f"{named(self.node)} cannot be computed")
+        return [results.get(f"o{index}") for index in range(len(self.node.output))]
+
+
+def _type(value: Value) -> bytes | None:
+    """Return the type of a tensor, or of a sequence of them, as ONNX writes it; ``None`` if there is none."""
+    if not isinstance(value, list):
+        kind = helper.make_tensor_type_proto(helper.np_dtype_to_tensor_dtype(value.dtype), None)
+        return bytes(kind.SerializeToString())
+    if not value or not all(isinstance(each, np.ndarray) for each in value):
+        return None
+    inner = helper.make_tensor_type_proto(helper.np_dtype_to_tensor_dtype(value[0].dtype), None)
+    return bytes(helper.make_sequence_type_proto(inner).SerializeToString())
+
+
+def _model(node: NodeProto, types: Mapping[str, TypeProto], versions: _Versions) -> ModelProto:
+    """Return a model of one node whose inputs have these types, or any."""
+    inputs = [ValueInfoProto(name=name, type=types.get(name)) for name in dict.fromkeys(filter(None, node.input))]
+    outputs = [ValueInfoProto(name=name) for name in node.output if name]
+    opsets = [helper.make_opsetid(*each) for each in versions[0]]
+    graph = helper.make_graph([node], "node", inputs, outputs)
+    return helper.make_model(graph, opset_imports=opsets, ir_version=versions[1])
 
 
 @lru_cache(maxsize=4096)
-def _session(serialized: bytes, types: tuple[tuple[str, int], ...], version: int, ir_version: int) -> Session | None:
+def _session(serialized: bytes, types: tuple[tuple[str, bytes], ...], versions: _Versions) -> Session | None:
     """Return a model of one node; ``None`` if onnxruntime does not know it, or not for these types."""
-    node = NodeProto.FromString(serialized)
-    graph = helper.make_graph(
-        [node],
-        "node",
-        [helper.make_tensor_value_info(name, kind, None) for name, kind in types],
-        [ValueInfoProto(name=name) for name in node.output if name],
+    model = _model(
+        NodeProto.FromString(serialized), {name: TypeProto.FromString(kind) for name, kind in types}, versions
     )
-    opset = [helper.make_opsetid("", version)]
     try:
-        return Session(helper.make_model(graph, opset_imports=opset, ir_version=ir_version))
+        return Session(model)
+    except ModelError:
+        return _in_fp32(model)
+
+
+def _in_fp32(model: ModelProto) -> Session | None:
+    """Return a model of one node with its tensors of bf16 in fp32, its results rounded."""
+    [node] = model.graph.node
+    narrow = TensorProto.BFLOAT16
+    inputs = [each.name for each in model.graph.input if each.type.tensor_type.elem_type == narrow]
+    try:
+        results = inferred(model).graph.output if inputs else ()
+        outputs = [each.name for each in results if each.type.tensor_type.elem_type == narrow]
+        if not inputs:
+            return None
+        node.input[:] = [f"{name} wide" if name in inputs else name for name in node.input]
+        node.output[:] = [f"{name} wide" if name in outputs else name for name in node.output]
+        before = [helper.make_node("Cast", [name], [f"{name} wide"], to=TensorProto.FLOAT) for name in inputs]
+        behind = [helper.make_node("Cast", [f"{name} wide"], [name], to=narrow) for name in outputs]
+        nodes = [*before, node, *behind]
+        graph = helper.make_graph(nodes, "node", list(model.graph.input), list(results))
+        return Session(helper.make_model(graph, opset_imports=list(model.opset_import), ir_version=model.ir_version))
     except ModelError:
         return None
+
+
+def versions_of(model: ModelProto, domains: Collection[str] = DOMAINS) -> _Versions:
+    """Return the versions of the operators of a model."""
+    found = {each.domain: each.version for each in model.opset_import if each.domain in domains}
+    return tuple(sorted({"": 1, **found}.items())), model.ir_version

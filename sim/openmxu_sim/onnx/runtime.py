@@ -6,6 +6,7 @@
 """
 
 import contextvars
+import ctypes
 import os
 import threading
 from collections import Counter
@@ -16,37 +17,51 @@ from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import Any, TypeVar
 
+import numpy as np
 import numpy.typing as npt
 
 os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")  # who has set it to something else has decided
 
 import onnx
 import onnx.inliner
+import onnx.shape_inference
 import onnxruntime
-from onnx import ModelProto, NodeProto, TensorProto, ValueInfoProto, helper, numpy_helper
+from onnx import (
+    GraphProto,
+    ModelProto,
+    NodeProto,
+    SparseTensorProto,
+    TensorProto,
+    TypeProto,
+    ValueInfoProto,
+    helper,
+    numpy_helper,
+)
+from onnx.defs import SchemaError, get_schema
 from onnx.reference import ReferenceEvaluator
-from onnx.reference.op_run import OpRun
-from onnx.reference.ops import load_op
 
 from openmxu.runtime import process
 from openmxu_sim.networks.numerics import EscapeError
 
 __all__ = [
     "ENGINE",
+    "GraphProto",
     "ModelError",
     "ModelProto",
     "NodeProto",
-    "OpRun",
     "ReferenceEvaluator",
     "Session",
     "TensorProto",
+    "TypeProto",
     "ValueInfoProto",
+    "attributes_of",
     "go_on",
     "heard",
     "helper",
+    "inferred",
     "inner_nodes",
     "load",
-    "load_op",
+    "named",
     "numpy_helper",
     "optimised",
     "refusals",
@@ -125,14 +140,50 @@ class Session:
         with refusals("model cannot be run by onnxruntime"):
             self._session = _open(model, intra_op_num_threads=1)
             self._names = [output.name for output in self._session.get_outputs()]
+            types = [each.type for each in (*self._session.get_inputs(), *self._session.get_outputs())]
+            self._foreign = any(name in each for each in types for name in _FOREIGN)
 
     def run(
         self, inputs: Mapping[str, npt.NDArray[Any]], refusal: str = "model cannot be run by onnxruntime"
     ) -> dict[str, npt.NDArray[Any]]:
         """Return the outputs, by their names."""
         with refusals(refusal):
-            outputs = heard(lambda: self._session.run(self._names, dict(inputs), getattr(_work, "options", None)))
+            outputs = heard(lambda: self._outputs(inputs, getattr(_work, "options", None)))
         return dict(zip(self._names, outputs, strict=True))
+
+    def _outputs(self, inputs: Mapping[str, Any], options: onnxruntime.RunOptions | None) -> Sequence[Any]:
+        if not self._foreign:
+            results: Sequence[Any] = self._session.run(self._names, dict(inputs), options)
+            return results
+        values = {name: _lent(value) for name, value in inputs.items()}
+        return [_returned(value) for value in self._session.run_with_ort_values(self._names, values, options)]
+
+
+_FOREIGN = ("bfloat16", "float8", "float4", "int4", "int2")
+"""Types that onnxruntime's Python does not take from numpy, or give to it."""
+
+
+def _lent(value: Any) -> Any:
+    """Return an array, or a sequence of arrays, as a value of onnxruntime."""
+    if isinstance(value, list):
+        return value
+    kind = helper.np_dtype_to_tensor_dtype(value.dtype)
+    if not any(name in TensorProto.DataType.Name(kind).lower() for name in _FOREIGN):
+        return onnxruntime.OrtValue.ortvalue_from_numpy(value)
+    lent = onnxruntime.OrtValue.ortvalue_from_shape_and_type(value.shape, kind)
+    packed = numpy_helper.from_array(value).raw_data
+    if len(packed) != lent.tensor_size_in_bytes():
+        raise ModelError(f"a tensor of {value.dtype} must have {lent.tensor_size_in_bytes()} bytes, not {len(packed)}")
+    ctypes.memmove(lent.data_ptr(), packed, len(packed))
+    return lent
+
+
+def _returned(value: Any) -> Any:
+    """Return a value of onnxruntime as an array, or as what its Python makes of it."""
+    if not (value.is_tensor() and any(name in value.data_type() for name in _FOREIGN)):
+        return value.numpy()
+    content = ctypes.string_at(value.data_ptr(), value.tensor_size_in_bytes())
+    return numpy_helper.to_array(TensorProto(data_type=value.element_type(), dims=value.shape(), raw_data=content))
 
 
 def _open(model: ModelProto, **settings: Any) -> onnxruntime.InferenceSession:
@@ -146,7 +197,7 @@ def _open(model: ModelProto, **settings: Any) -> onnxruntime.InferenceSession:
 def load(model: "ModelProto | Path | str | bytes") -> ModelProto:
     """Return the model, read if it is a file or the content of one."""
     if isinstance(model, ModelProto):
-        return model
+        return _plain(model)
     if not isinstance(model, (str, Path, bytes)):
         raise TypeError(f"model must be an ONNX model or its file, not {model!r}")
     what = f"model must be an ONNX file, not {'these bytes' if isinstance(model, bytes) else model}"
@@ -154,7 +205,43 @@ def load(model: "ModelProto | Path | str | bytes") -> ModelProto:
         proto = onnx.load_from_string(model) if isinstance(model, bytes) else onnx.load(model)
     if not proto.HasField("graph"):
         raise ModelError(f"{what}: it has no graph")
-    return proto
+    return _plain(proto)
+
+
+_ONNX = "ai.onnx"
+"""Another name of the domain that ONNX calls nothing."""
+
+
+def _plain(model: ModelProto) -> ModelProto:
+    """Return the model with one name for ONNX's own domain, and with dense tensors alone."""
+    nodes = [*inner_nodes(model.graph.node), *(node for each in model.functions for node in inner_nodes(each.node))]
+    imports = [model.opset_import, *(each.opset_import for each in model.functions)]
+    if not (
+        any(each.domain == _ONNX for each in (*nodes, *(opset for opsets in imports for opset in opsets)))
+        or any(graph.sparse_initializer for graph in _graphs(model.graph))
+    ):
+        return model
+    copy = ModelProto()
+    copy.CopyFrom(model)
+    for opsets in (copy.opset_import, *(each.opset_import for each in copy.functions)):
+        versions = {("" if each.domain == _ONNX else each.domain): each.version for each in opsets}
+        del opsets[:]
+        opsets.extend(helper.make_opsetid(*each) for each in versions.items())
+    for node in (*inner_nodes(copy.graph.node), *(node for each in copy.functions for node in inner_nodes(each.node))):
+        node.domain = "" if node.domain == _ONNX else node.domain
+    for graph in _graphs(copy.graph):
+        with refusals("model has a sparse tensor that cannot be read"):
+            graph.initializer.extend(_dense(each) for each in graph.sparse_initializer)
+        del graph.sparse_initializer[:]
+    return copy
+
+
+def _dense(sparse: SparseTensorProto) -> TensorProto:
+    values, indices = numpy_helper.to_array(sparse.values), numpy_helper.to_array(sparse.indices)
+    dense = np.zeros(tuple(sparse.dims), values.dtype)
+    places = tuple(indices.T) if indices.ndim == 2 else np.unravel_index(indices, dense.shape)
+    dense[places] = values
+    return numpy_helper.from_array(dense, sparse.values.name)
 
 
 def optimised(model: ModelProto) -> ModelProto:
@@ -162,8 +249,25 @@ def optimised(model: ModelProto) -> ModelProto:
     level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
     with process.workspace() as directory, refusals("model cannot be simplified by onnxruntime"):
         file = str(directory / "model.onnx")
-        _open(without_functions(model), graph_optimization_level=level, optimized_model_filepath=file)
+        _open(_constant(model), graph_optimization_level=level, optimized_model_filepath=file)
         return onnx.load(file)
+
+
+def _constant(model: ModelProto) -> ModelProto:
+    """Return the model without inputs that have values of their own: files of IR 3 list all constants as inputs.
+
+    onnxruntime would keep the input of a constant that it merges with an equal one.
+    """
+    names = {each.name for each in model.graph.initializer}
+    if not any(each.name in names for each in model.graph.input):
+        return model
+    copy = ModelProto()
+    copy.CopyFrom(model)
+    copy.ir_version = max(copy.ir_version, 4)  # the first in which a constant need not be an input
+    inputs = [each for each in copy.graph.input if each.name not in names]
+    del copy.graph.input[:]
+    copy.graph.input.extend(inputs)
+    return copy
 
 
 def without_functions(model: ModelProto) -> ModelProto:
@@ -202,3 +306,64 @@ def inner_nodes(nodes: Collection[NodeProto]) -> Iterator[NodeProto]:
         for attribute in node.attribute:
             for graph in (attribute.g, *attribute.graphs):
                 yield from inner_nodes(graph.node)
+
+
+def _graphs(graph: GraphProto) -> Iterator[GraphProto]:
+    """Yield a graph, and those of branches and loops in it."""
+    yield graph
+    for node in graph.node:
+        for attribute in node.attribute:
+            for inner in (*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs):
+                yield from _graphs(inner)
+
+
+def inferred(model: ModelProto) -> ModelProto:
+    """Return the model with the types and shapes that ONNX's rules give its tensors.
+
+    Raises
+    ------
+    ModelError
+        A node breaks a rule.
+    """
+    with refusals("model cannot be run"):
+        return onnx.shape_inference.infer_shapes(model, check_type=True, strict_mode=True)
+
+
+def named(node: NodeProto) -> str:
+    """Return the operator and the name of a node, for messages."""
+    return f"{node.op_type} {node.name or next(filter(None, node.output), '')}"
+
+
+def attributes_of(node: NodeProto, version: int) -> dict[str, Any]:
+    """Return the attributes of a node by ONNX's schema, with defaults; ``None`` where there is none.
+
+    Raises
+    ------
+    ModelError
+        There is no such operator, or it has no such attribute.
+    """
+    try:
+        known = get_schema(node.op_type, version, node.domain).attributes
+    except SchemaError:
+        raise ModelError(f"{named(node)} must be an operator of ONNX {version}") from None
+    given = {each.name: each for each in node.attribute}
+    if not set(given) <= set(known):
+        unknown = ", ".join(sorted(set(given) - set(known)))
+        raise ModelError(f"{named(node)} must have attributes among {', '.join(sorted(known))}, not {unknown}")
+    found: dict[str, Any] = {}
+    for name, schema in known.items():
+        attribute = given.get(name, schema.default_value)
+        wanted = int(schema.type)
+        if not attribute.type and (name not in given):
+            found[name] = None
+        elif attribute.type != wanted:
+            raise ModelError(f"{name} of {named(node)} must be of the type {schema.type.name}, not {attribute.type}")
+        else:
+            found[name] = _decoded(helper.get_attribute_value(attribute))
+    return found
+
+
+def _decoded(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_decoded(each) for each in value]
+    return value.decode() if isinstance(value, bytes) else value

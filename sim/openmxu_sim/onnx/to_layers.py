@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from openmxu_sim.accelerator.lowering import Layer
+from openmxu_sim.onnx.rules import checked
 from openmxu_sim.onnx.runtime import (
     ModelError,
     ModelProto,
@@ -56,7 +57,7 @@ class Layers:
 
 def to_layers(model: "ModelProto | Path | str | bytes") -> Layers:
     """Read a model, simplified by onnxruntime, up to the first node that the accelerator does not compute."""
-    return _Reader(optimised(load(model))).read()
+    return _Reader(optimised(checked(load(model)))).read()
 
 
 class _Reader:
@@ -176,6 +177,8 @@ class _Reader:
         if flat or weight.ndim != 4 or set(attributes.get("dilations", [1])) != {1}:
             raise _HostError("it is no convolution of a picture without dilation")
         kernel, strides = tuple(weight.shape[2:]), tuple(attributes.get("strides", (1, 1)))
+        if 0 in weight.shape:
+            raise _HostError("it has no weights")
         layer = Layer(
             self._name(node),
             source,
@@ -228,6 +231,8 @@ class _Reader:
 
     def _sum(self, node: NodeProto, _: dict[str, Any]) -> None:
         names = list(node.input)
+        if len(names) != 2 or not self._found.layers:
+            raise _HostError("it adds no two results of layers")
         constants = [name for name in names if name in self._constants]
         if constants:
             [other] = [name for name in names if name not in constants]
@@ -325,5 +330,6 @@ _HANDLERS: dict[str, Callable[[_Reader, NodeProto, dict[str, Any]], None]] = {
     "MaxPool": _Reader._pool,
     "Relu": _Reader._relu,
     "Reshape": _Reader._flatten,
+    "Sum": _Reader._sum,
 }
 """Operators of the accelerator."""

@@ -1,0 +1,176 @@
+"""ONNX's rules for nodes that multiply, where its own shape inference is silent: shapes and attributes that fit.
+
+The same rules hold before a run, for the sizes that a model fixes, and in it, for all.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import zip_longest
+from typing import Any
+
+from openmxu_sim.onnx.runtime import (
+    GraphProto,
+    ModelError,
+    ModelProto,
+    NodeProto,
+    attributes_of,
+    inferred,
+    named,
+    without_functions,
+)
+
+Shape = Sequence[int | None]
+"""Sizes, ``None`` for those that are not known."""
+
+Shapes = Sequence[Shape | None]
+"""Shapes of a node's inputs, ``None`` for those that are not known or left out."""
+
+_AUTOMATIC = ("NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID")
+
+
+def checked(model: ModelProto) -> ModelProto:
+    """Return a model with the types of its tensors and without functions of its own, whose nodes fit ONNX's rules.
+
+    Sizes that are free fit any.
+
+    Raises
+    ------
+    ModelError
+        A node breaks a rule.
+    """
+    model = inferred(without_functions(model))
+    version = {each.domain: each.version for each in model.opset_import}.get("", 1)
+    _check_graph(model.graph, version, {})
+    return model
+
+
+def _check_graph(graph: GraphProto, version: int, outer: Mapping[str, Shape]) -> None:
+    values = (*graph.input, *graph.value_info, *graph.output)
+    shaped = (each for each in values if each.type.tensor_type.HasField("shape"))
+    shapes = {**outer, **{each.name: _sizes(each.type.tensor_type.shape) for each in shaped}}
+    shapes |= {each.name: tuple(each.dims) for each in graph.initializer}
+    for node in graph.node:
+        if node.op_type in RULES and not node.domain:
+            check_node(node, attributes_of(node, version), [shapes.get(name) for name in node.input])
+        for attribute in node.attribute:
+            for inner in (attribute.g, *attribute.graphs):
+                _check_graph(inner, version, shapes)
+
+
+def _sizes(shape: Any) -> Shape:
+    return [each.dim_value if each.HasField("dim_value") and each.dim_value >= 0 else None for each in shape.dim]
+
+
+def check_node(node: NodeProto, attributes: Mapping[str, Any], shapes: Shapes) -> None:
+    """Check a node by the rules for its operator."""
+    for problem in RULES[node.op_type](attributes, [*shapes, *[None] * 8]):
+        raise ModelError(f"{named(node)} {problem}")
+
+
+def _convolution(attributes: Mapping[str, Any], shapes: Shapes) -> Iterator[str]:
+    image, weight, bias, *_ = shapes
+    rank = next((len(each) - 2 for each in (weight, image) if each is not None), None)
+    yield from _steps(attributes, rank)
+    if weight is None:
+        return
+    if len(weight) < 3:
+        yield f"must have weights (outputs, inputs, kernel...), not {_text(weight)}"
+    kernel = attributes["kernel_shape"]
+    if kernel is not None and not _fit(kernel, weight[2:]):
+        yield f"must have the kernel_shape {_text(weight[2:])} of its weights, not {_text(kernel)}"
+    if image is not None and len(image) != len(weight):
+        yield f"must have weights of as many dimensions as its images {_text(image)}, not {_text(weight)}"
+    groups, transposed = attributes["group"] or 1, "output_padding" in attributes
+    if weight[0] is not None and weight[0] % groups:
+        yield f"must have weights for a multiple of group = {groups}, not {_text(weight)}"
+    inner = weight[1] if weight[1] is None else weight[1] * groups
+    channels, outputs = (weight[0], inner) if transposed else (inner, weight[0])
+    if image is not None and not _fit([channels], image[1:2]):
+        yield f"must have images of {channels} channels for weights {_text(weight)} in {groups} groups, not {image[1]}"
+    if bias is not None and not _fit([outputs], bias):
+        yield f"must have a bias of shape ({outputs}), not {_text(bias)}"
+
+
+def _steps(attributes: Mapping[str, Any], rank: int | None) -> Iterator[str]:
+    """Rules for the attributes of a convolution with so many dimensions of images."""
+    if attributes["group"] is not None and attributes["group"] < 1:
+        yield f"must have a group of at least 1, not {attributes['group']}"
+    if attributes["auto_pad"] not in _AUTOMATIC:
+        yield f"must have an auto_pad of {', '.join(_AUTOMATIC)}, not {attributes['auto_pad']!r}"
+    if attributes["auto_pad"] != "NOTSET" and any(attributes["pads"] or ()):
+        yield f"must have pads or auto_pad, not {attributes['pads']} and {attributes['auto_pad']!r}"
+    sizes = {"strides": (1, 1), "dilations": (1, 1), "kernel_shape": (1, 1), "pads": (0, 2)}
+    sizes |= {"output_padding": (0, 1), "output_shape": (1, 1)}
+    for name, (least, each) in sizes.items():
+        values = attributes.get(name)
+        if values and ((rank is not None and len(values) != rank * each) or min(values) < least):
+            count = "" if rank is None else f"{rank * each} "
+            yield f"must have {name} of {count}numbers from {least} on, not {values}"
+    beyond = attributes.get("output_padding") or ()
+    steps = zip_longest(beyond, attributes["strides"] or (), attributes["dilations"] or (), fillvalue=1)
+    if beyond and any(more >= max(stride, apart) for more, stride, apart in steps):
+        yield f"must have an output_padding of less than its strides or dilations, not {beyond}"
+
+
+def _gemm(attributes: Mapping[str, Any], shapes: Shapes) -> Iterator[str]:
+    a, b, c, *_ = shapes
+    if a is None or b is None:
+        return
+    if not len(a) == len(b) == 2:
+        yield f"must have two matrices, not {_text(a)} and {_text(b)}"
+    m, k = a[::-1] if attributes["transA"] else a
+    inner, n = b[::-1] if attributes["transB"] else b
+    if not _fit([k], [inner]):
+        yield f"must have matrices (M, K) and (K, N), transposed if wanted, not {_text(a)} and {_text(b)}"
+    pairs = zip((c or ())[::-1], (n, m), strict=False)
+    if c is not None and (len(c) > 2 or any(size not in (None, 1, whole) and whole for size, whole in pairs)):
+        yield f"must have a summand that broadcasts to ({m}, {n}), not {_text(c)}"
+
+
+def _recurrent(gates: int) -> Callable[[Mapping[str, Any], Shapes], Iterator[str]]:
+    def rules(attributes: Mapping[str, Any], shapes: Shapes) -> Iterator[str]:
+        x, w, r, bias, lengths, *rest = shapes
+        if x is None or w is None or r is None:
+            return
+        if not len(x) == len(w) == len(r) == 3:
+            yield f"must have tensors of three dimensions, not {_text(x)}, {_text(w)} and {_text(r)}"
+        ways = {"forward": 1, "reverse": 1, "bidirectional": 2}.get(attributes["direction"])
+        if ways is None or not _fit([ways], r[:1]):
+            yield f"must have a direction that fits weights of {r[0]} directions, not {attributes['direction']!r}"
+        hidden = r[2] if attributes["hidden_size"] is None else attributes["hidden_size"]
+        first = bool(attributes.get("layout"))
+        batch = x[0 if first else 1]
+        all_gates = None if hidden is None else gates * hidden
+        state: Shape = (batch, ways, hidden) if first else (ways, batch, hidden)
+        both, holes = (size if size is None else 2 * size for size in (all_gates, hidden))
+        holes = None if hidden is None else 3 * hidden
+        wanted: Mapping[str, tuple[Shape | None, Shape]] = {
+            "W": (w, (ways, all_gates, x[2])),
+            "R": (r, (ways, all_gates, hidden)),
+            "B": (bias, (ways, both)),
+            "sequence_lens": (lengths, (batch,)),
+            "initial_h": (rest[0], state),
+            **({"initial_c": (rest[1], state), "P": (rest[2], (ways, holes))} if gates == 4 else {}),
+        }
+        for name, (given, right) in wanted.items():
+            if given is not None and not _fit(right, given):
+                yield f"must have {name} of the shape {_text(right)}, not {_text(given)}"
+
+    return rules
+
+
+def _fit(wanted: Shape, given: Shape) -> bool:
+    """Whether shapes are equal as far as they are known."""
+    pairs = zip(wanted, given, strict=False)
+    return len(wanted) == len(given) and all(one == other or None in (one, other) for one, other in pairs)
+
+
+def _text(shape: Shape) -> str:
+    return f"({', '.join('?' if size is None else str(size) for size in shape)})"
+
+
+RULES: Mapping[str, Callable[[Mapping[str, Any], Shapes], Iterator[str]]] = {
+    **dict.fromkeys(("Conv", "ConvTranspose"), _convolution),
+    "Gemm": _gemm,
+    **{name: _recurrent(gates) for name, gates in (("LSTM", 4), ("GRU", 3), ("RNN", 1))},
+}
+"""Rules of each operator: problems with a node's attributes and the shapes of its inputs."""
