@@ -16,6 +16,7 @@ import os
 import re
 import sys
 import time
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from importlib.metadata import entry_points
@@ -80,6 +81,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     notes = logging.StreamHandler(sys.stderr)
     notes.setFormatter(_Notes("note: %(message)s"))
     logging.basicConfig(level=logging.WARNING, handlers=[notes])
+    warnings.showwarning = lambda message, *_: tell(f"note: {message}")
     arguments = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
     if arguments[0] == "help":
         arguments = [*arguments[1:], "--help"]

@@ -126,6 +126,12 @@ def check_room(config: AcceleratorConfig, program: Sequence[Command]) -> None:
         raise ValueError(f"a program must have at most {config.program // WORDS} commands, not {len(program)}")
 
 
+def too_small(config: AcceleratorConfig, memory: str, least: int, given: int, purpose: str) -> ValueError:
+    """An error about a memory with fewer rows than a purpose needs, in bytes as options have them."""
+    row = 2 * config.size
+    return ValueError(f"{memory} must have at least {row * least} bytes for {purpose}, {least} rows, not {row * given}")
+
+
 def rows_of_tile(command: Command) -> int:
     """Rows of a tile of a ``matmul``."""
     return command.levels["x"].trips * command.levels["y"].trips

@@ -4,7 +4,6 @@ import io
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from openmxu.spec.accelerator import AcceleratorConfig, check_program
-from openmxu.spec.commands import Command
+from openmxu.spec.commands import WORDS, Command
 from openmxu_sim.accelerator.lowering import LayerReport, Lowered, Packing, Picture
 from openmxu_sim.accelerator.waits import check_waits
 from openmxu_sim.operands.npy import read_arrays
@@ -59,6 +58,12 @@ def write_network(network: CompiledNetwork) -> bytes:
     return kept.getvalue()
 
 
+_MOST_FACTS = 1 << 24
+"""Most bytes of facts: 256 for each command of the largest program."""
+
+_MOST = 1 << 63
+"""Cycles and products of a layer are fewer."""
+
 _DEEPEST = 100
 """Most brackets that are open at once: json recurses, and what Python does at its limit is not certain."""
 
@@ -67,13 +72,15 @@ def read_network(path: Path) -> CompiledNetwork:
     """Read a ``.mxa`` file; a :exc:`ValueError` says what is wrong with it, or with its program."""
     try:
         arrays = read_arrays(path, "MODEL")
-        text = arrays["facts"].tobytes()
-        depths = accumulate((byte in b"[{") - (byte in b"]}") for byte in text)
-        if max(depths, default=0) > _DEEPEST:
-            raise ValueError(f"facts must be nested at most {_DEEPEST} deep")
-        facts = json.loads(text)
+        facts = _facts(_bytes(arrays, "facts"))
         config = AcceleratorConfig(**facts["config"])
-        program = [Command.of_words(words.tolist()) for words in _checked(arrays, "program", np.uint32, 16)]
+        words = _checked(arrays, "program", np.uint32, WORDS)
+        if words.size > config.program or len(facts["layers"]) > len(words):
+            raise ValueError(
+                f"a program must have at most {config.program // WORDS} commands, and no more layers than commands, "
+                f"not {len(words)} and {len(facts['layers'])}"
+            )
+        program = [Command.of_words(each.tolist()) for each in words]
         weights = _checked(arrays, "weights", np.uint16, config.size)
         pictures = {name: _picture(fields) for name, fields in facts["pictures"].items()}
         layers = [_layer(fields, len(program)) for fields in facts["layers"]]
@@ -87,16 +94,37 @@ def read_network(path: Path) -> CompiledNetwork:
             raise ValueError("a picture is not in the scratchpad or the memory")
         check_program(config, program)
         check_waits(config, program)
+        host, flat = _bytes(arrays, "host"), facts["flat"]
+        if not isinstance(flat, bool):
+            raise ValueError(f"flat must be true or false, not {flat!r}")
     except (LookupError, TypeError, AttributeError, ValueError, OverflowError) as error:
-        raise ValueError(f"MODEL must be a network that openmxu compile wrote, not {path}: {error}") from None
+        reason = f"{error} is missing" if isinstance(error, KeyError) else error
+        raise ValueError(f"MODEL must be a network that openmxu compile wrote, not {path}: {reason}") from None
     lowered = Lowered(config, program, weights, pictures, layers, memory, alternative)
-    return CompiledNetwork(lowered, **names, host=arrays["host"].tobytes(), flat=bool(facts["flat"]))
+    return CompiledNetwork(lowered, **names, host=host, flat=flat)
+
+
+def _bytes(arrays: Mapping[str, npt.NDArray[Any]], name: str) -> bytes:
+    array = arrays[name]
+    if array.dtype != np.uint8 or array.ndim != 1:
+        raise ValueError(f"{name} must be bytes, not {array.dtype} {array.shape}")
+    return array.tobytes()
+
+
+def _facts(text: bytes) -> Any:
+    if len(text) > _MOST_FACTS:
+        raise ValueError(f"facts must have at most {_MOST_FACTS} bytes, not {len(text)}")
+    bytes_of_text = np.frombuffer(text, np.uint8)
+    steps = np.isin(bytes_of_text, [*b"[{"]).astype(np.int32) - np.isin(bytes_of_text, [*b"]}"])
+    if np.cumsum(steps).max(initial=0) > _DEEPEST:
+        raise ValueError(f"facts must be nested at most {_DEEPEST} deep")
+    return json.loads(text)
 
 
 def _layer(fields: dict[str, Any], commands: int) -> LayerReport:
     first, last = map(int, fields["commands"])
     cycles, products = int(fields["cycles"]), int(fields["products"])
-    if not 0 <= first <= last <= commands or cycles < 1 or products < 0:
+    if not 0 <= first <= last <= commands or not 1 <= cycles < _MOST or not 0 <= products < _MOST:
         raise ValueError("a layer has commands, cycles or products that cannot be")
     return LayerReport(str(fields["name"]), range(first, last), cycles, products)
 

@@ -24,7 +24,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from openmxu.spec.accelerator import MOST_ROWS, AcceleratorConfig, check_room
+from openmxu.spec.accelerator import MOST_ROWS, AcceleratorConfig, check_room, too_small
 from openmxu.spec.commands import KINDS, Command, Level
 from openmxu_sim import golden
 from openmxu_sim.accelerator.definition import Halves, Memories
@@ -198,8 +198,7 @@ def lower(config: AcceleratorConfig, shape: tuple[int, int, int], layers: Sequen
     """
     network = prepare(config, shape, layers, source)
     if (end := max(picture.end(config.size) for picture in network.pictures.values())) > config.rows:
-        row = f"rows of {2 * config.size} bytes"
-        raise ValueError(f"scratchpad must have at least {end} {row} for this network, not {config.rows}")
+        raise too_small(config, "scratchpad", end, config.rows, "this network")
     return compose(config, network, partial(commands_of, config, network.pictures))
 
 
@@ -257,8 +256,7 @@ def compose(
         reports.append(LayerReport(layer.name, range(first, len(program)), cycles, network.products[layer.name]))
     rows = np.concatenate(weights) if weights else np.zeros((0, config.size), np.uint16)
     if len(rows) > config.weights and not config.beat:
-        row = f"rows of {2 * config.size} bytes"
-        raise ValueError(f"weights must have at least {len(rows)} {row} for this network, not {config.weights}")
+        raise too_small(config, "weights", len(rows), config.weights, "this network")
     program.append(Command("end"))
     if config.beat:
         parts = with_loads(config, program, memory)

@@ -14,7 +14,7 @@ or else by blocks of inputs, whose sums stay from one to the next. No bit change
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from openmxu.spec.accelerator import MOST_ROWS, AcceleratorConfig, exchanges, weights_of, weights_read
+from openmxu.spec.accelerator import MOST_ROWS, AcceleratorConfig, exchanges, too_small, weights_of, weights_read
 from openmxu.spec.commands import Command, Level
 
 _LINE = 256
@@ -95,8 +95,7 @@ def _cut_sums(config: AcceleratorConfig, command: Command) -> Iterator[Command]:
     tiles = command.levels["kx"].trips * command.levels["ky"].trips * config.size
     count = (_room(config) // 2 - 2) // tiles or (_room(config) - 2) // tiles
     if count < 1:
-        row = f"rows of {2 * config.size} bytes"
-        raise ValueError(f"weights must have at least {tiles + 2} {row} for one block of channels, not {_room(config)}")
+        raise too_small(config, "weights", tiles + 2, _room(config), "one block of channels")
     for first in range(0, block.trips, count):
         trips = min(count, block.trips - first)
         stays = {} if first + trips == block.trips else dict.fromkeys(("emit", "relu", "clip", "high"), 0)

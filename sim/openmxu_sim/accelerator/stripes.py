@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 
-from openmxu.spec.accelerator import AcceleratorConfig, words_moved
+from openmxu.spec.accelerator import AcceleratorConfig, too_small, words_moved
 from openmxu.spec.commands import KINDS, Command, Level
 from openmxu_sim.accelerator.lowering import Layer, Lowered, Network, Picture, commands_of, compose, prepare
 
@@ -42,8 +42,7 @@ def fit(config: AcceleratorConfig, shape: tuple[int, int, int], layers: Sequence
         return compose(config, network, partial(commands_of, config, network.pictures))
     least = 1 + max(_Striped(config, network.pictures, layer).rows(1) for layer in network.layers)
     if (least := min(least, end)) > config.rows:
-        row = f"rows of {2 * size} bytes"
-        raise ValueError(f"scratchpad must have at least {least} {row} for one line of each layer, not {config.rows}")
+        raise too_small(config, "scratchpad", least, config.rows, "one line of each layer")
     first, places = 0, _shared(size, network, 0)
     alternative = _end(size, places)
     while _end(size, places) > config.rows or any(each.plane > _MOST_TRIPS * each.pitch for each in places.values()):

@@ -2,13 +2,14 @@
 
 import argparse
 import json
+from collections import Counter
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from openmxu.cli.frame import add_command, bar, print_markdown, tell
-from openmxu.runtime.files import folder, reserve
+from openmxu.runtime.files import folder, read_input, reserve
 from openmxu.spec.formats import SUBNORMALS
 
 if TYPE_CHECKING:
@@ -164,9 +165,11 @@ def _layers(path: Path | None) -> "dict[str, Any] | None":
     if path is None:
         return None
     try:
-        layers = json.loads(path.read_text(), object_pairs_hook=_without_repetition)
-    except (OSError, UnicodeDecodeError) as error:
+        text = read_input(path, _MOST_LAYERS).decode()
+    except (OSError, ValueError) as error:
         raise ValueError(f"--layers must be a readable file, not {str(path)!r}: {error}") from None
+    try:
+        layers = json.loads(text, object_pairs_hook=_without_repetition)
     except (ValueError, RecursionError) as error:
         raise ValueError(f"--layers must be a file of JSON, not {str(path)!r}: {error}") from None
     if not isinstance(layers, dict):
@@ -176,12 +179,15 @@ def _layers(path: Path | None) -> "dict[str, Any] | None":
 
 def _without_repetition(pairs: "list[tuple[str, Any]]") -> "dict[str, Any]":
     """Return an object, or complain of a name that it has twice."""
-    names = [name for name, _ in pairs]
-    twice = next((name for name in names if names.count(name) > 1), None)
+    counts = Counter(name for name, _ in pairs)
+    twice = next((name for name, count in counts.items() if count > 1), None)
     if twice is not None:
         raise ValueError(f"{twice!r} is there twice")
     return dict(pairs)
 
+
+_MOST_LAYERS = 1 << 20
+"""Most bytes of a file of formats by layers."""
 
 _FORMATS = ("weight", "accumulate", "between", "seed")
 

@@ -10,6 +10,9 @@ from openmxu_sim.networks.numerics import Numerics
 LayerNumerics = Mapping[str, "str | Mapping[str, Any]"]
 """Formats, or parameters of :class:`Numerics`, by patterns of names."""
 
+MOST_PATTERNS = 1 << 12
+"""Most patterns of layers: each name is compared with all."""
+
 
 class Layers:
     """The numerics of each layer: those of the first pattern that matches, or of the unit.
@@ -24,6 +27,8 @@ class Layers:
         self._of: dict[str, Numerics] = {}
         if layers is not None and not isinstance(layers, Mapping):
             raise TypeError(f"layers must be a mapping of formats by patterns of names, not {layers!r}")
+        if len(layers or {}) > MOST_PATTERNS:
+            raise ValueError(f"layers must have at most {MOST_PATTERNS} patterns, not {len(layers or {})}")
         for pattern, wanted in (layers or {}).items():
             own = wanted if isinstance(wanted, Mapping) else {"operand": wanted, "weight": None, "gradient": None}
             if not isinstance(pattern, str) or not pattern or not set(own) <= set(Numerics._fields):

@@ -125,7 +125,7 @@ class Network:
             tensor = wanted[name]
             array = np.asarray(inputs[name])
             dtype = _dtype(name, tensor)
-            if array.dtype == np.dtype(f"V{dtype.itemsize}") and dtype.kind == "V":
+            if array.dtype == np.dtype(f"V{dtype.itemsize}") and dtype.isbuiltin != 1:
                 array = array.view(dtype)
             arrays[name] = array
             sizes = [_size(entry) for entry in tensor.shape.dim] if tensor.HasField("shape") else None

@@ -41,6 +41,7 @@ from onnx.defs import SchemaError, get_schema
 from onnx.reference import ReferenceEvaluator
 
 from openmxu.runtime import process
+from openmxu.runtime.files import read_input
 from openmxu_sim.networks.numerics import EscapeError
 
 __all__ = [
@@ -73,6 +74,9 @@ ENGINE = f"onnxruntime {onnxruntime.__version__}"
 
 _MOST_NODES = 1 << 20
 """Most nodes of a model whose functions are replaced by their nodes; large networks have thousands."""
+
+_MOST_BYTES = (1 << 31) - 1
+"""Most bytes of a file: protobuf has no larger messages."""
 
 _LONGEST = 500
 """Most characters of a reason; some reasons name everything in a model."""
@@ -201,8 +205,11 @@ def load(model: "ModelProto | Path | str | bytes") -> ModelProto:
     if not isinstance(model, (str, Path, bytes)):
         raise TypeError(f"model must be an ONNX model or its file, not {model!r}")
     what = f"model must be an ONNX file, not {'these bytes' if isinstance(model, bytes) else model}"
+    content = model if isinstance(model, bytes) else read_input(Path(model), _MOST_BYTES)
     with refusals(what):
-        proto = onnx.load_from_string(model) if isinstance(model, bytes) else onnx.load(model)
+        proto = onnx.load_from_string(content)
+        if not isinstance(model, bytes):
+            onnx.load_external_data_for_model(proto, str(Path(model).parent))
     if not proto.HasField("graph"):
         raise ModelError(f"{what}: it has no graph")
     return _plain(proto)

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from math import prod
 from pathlib import Path
 from typing import Any, BinaryIO, cast
+from urllib.parse import quote
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +20,12 @@ from openmxu.runtime.files import open_input
 
 _CHUNK = 1 << 24
 """Bytes read at a time: a header may promise more than there is memory."""
+
+_OF_A_PACKAGE = 2
+"""What numpy says of types that are not its own, such as bfloat16."""
+
+_LONGEST_HEADER = 1 << 16
+"""Most bytes of a header; numpy refuses more than 10,000."""
 
 
 def read_matrix(path: Path, parameter: str) -> npt.NDArray[Any]:
@@ -104,7 +111,10 @@ def _header(file: BinaryIO) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
     readers = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
     if version not in readers:
         raise ValueError(f"the format's version must be 1.0 or 2.0, not {version[0]}.{version[1]}")
-    header: tuple[tuple[int, ...], bool, np.dtype[Any]] = readers[version](file)
+    length = file.read(2 * version[0])
+    text = file.read(min(int.from_bytes(length, "little"), _LONGEST_HEADER))
+    text = text.replace(b"'<f1'", b"'|V1'")  # numpy's name of float8_e5m2, which it cannot read
+    header: tuple[tuple[int, ...], bool, np.dtype[Any]] = readers[version](io.BytesIO(length + text))
     return header
 
 
@@ -119,7 +129,8 @@ def _read(file: BinaryIO, size: int) -> bytearray:
 def to_npy(array: npt.NDArray[Any]) -> bytes:
     """Return the content of a .npy file; numpy has no names for bfloat16 and fp8, and stores them as bytes."""
     buffer = io.BytesIO()
-    np.save(buffer, array.view(f"V{array.itemsize}") if array.dtype.kind == "V" else array, allow_pickle=False)
+    own = array.dtype.isbuiltin == _OF_A_PACKAGE
+    np.save(buffer, array.view(f"V{array.itemsize}") if own else array, allow_pickle=False)
     return buffer.getvalue()
 
 
@@ -128,5 +139,13 @@ def to_npz(arrays: Mapping[str, npt.NDArray[Any]]) -> bytes:
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:
         for name, array in arrays.items():
-            archive.writestr(zipfile.ZipInfo(f"{name}.npy"), to_npy(array))  # without the time of day
+            archive.writestr(zipfile.ZipInfo(f"{_member(name)}.npy"), to_npy(array))  # without the time of day
     return buffer.getvalue()
+
+
+def _member(name: str) -> str:
+    """Return a name that stays in a folder where an archive is unpacked: what could leave it is written as in URLs."""
+    parts = ["%2E%2E" if part == ".." else part for part in name.replace("\\", "%5C").split("/")]
+    inside = "/".join(parts)
+    inside = f"%2F{inside[1:]}" if inside.startswith("/") else inside
+    return "".join(sign if sign.isprintable() else quote(sign) for sign in inside)

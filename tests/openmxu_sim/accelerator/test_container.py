@@ -1,7 +1,10 @@
 """Files of compiled networks: whole ones are read as written, others are refused in one line."""
 
+import json
+import time
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -73,6 +76,11 @@ def test_damaged_files(network: CompiledNetwork, tmp_path: Path) -> None:
         (b'"cycles": ', b'"cycles": -'),
         (b'"commands": [0', b'"commands": [-1'),
         (b'"program": 1024', b'"program": 16'),
+        (b'"flat": true', b'"flat": "no"'),
+        (b'"flat": ', b'"flap": '),
+        (b'"cycles": ', b'"cycles": %d' % 10**400),
+        (b'"products": ', b'"products": %d' % 10**400),
+        (b'"source"', b" " * (1 << 24) + b'"source"'),
         *((b'"memory": 0', b'"memory": %d' % memory) for memory in (-2, 8, 1 << 40, 4097)),
     ],
 )
@@ -83,8 +91,29 @@ def test_facts_that_are_wrong(network: CompiledNetwork, tmp_path: Path, old: byt
         arrays = dict(archive)
     facts = arrays["facts"].tobytes()
     assert old in facts
-    arrays["facts"] = np.frombuffer(facts.replace(old, new, 1), np.uint8)
+    _check_refused(path, arrays | {"facts": np.frombuffer(facts.replace(old, new, 1), np.uint8)})
+
+
+def _check_refused(path: Path, arrays: dict[str, Any], reason: str = "") -> None:
     with path.open("wb") as file:
         np.savez(file, allow_pickle=False, **arrays)
-    with pytest.raises(ValueError, match=r"^MODEL must be a network that openmxu compile wrote, not "):
+    with pytest.raises(ValueError, match=rf"^MODEL must be a network that openmxu compile wrote, not .*{reason}"):
         read_network(path)
+
+
+def test_members_that_are_wrong(network: CompiledNetwork, tmp_path: Path) -> None:
+    """Missing, of another type, or longer than any machine has room for: known before commands are read."""
+    path = tmp_path / "model.mxa"
+    path.write_bytes(write_network(network))
+    with np.load(path) as archive:
+        arrays = dict(archive)
+    for name in arrays:
+        _check_refused(path, {each: array for each, array in arrays.items() if each != name}, f"'{name}' is missing$")
+    for name in ("host", "facts"):
+        _check_refused(path, arrays | {name: np.array(["x"] * 3)}, rf"{name} must be bytes, not <U1 \(3,\)$")
+    start, limit = time.monotonic(), "a program must have at most 64 commands, and no more layers than commands, not"
+    _check_refused(path, arrays | {"program": np.tile(arrays["program"], (300_000, 1))}, limit)
+    facts = json.loads(arrays["facts"].tobytes())
+    many = json.dumps(facts | {"layers": facts["layers"] * 30_000}).encode()
+    _check_refused(path, arrays | {"facts": np.frombuffer(many, np.uint8)}, limit)
+    assert time.monotonic() - start < 10

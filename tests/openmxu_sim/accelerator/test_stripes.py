@@ -117,9 +117,9 @@ def test_two_areas() -> None:
 @pytest.mark.parametrize(
     ("rows", "shape", "stride", "message"),
     [
-        (_LEAST - 1, (5, 9, 7), None, f"scratchpad must have at least {_LEAST} rows of 8 bytes for one line of each"),
-        (1024, (5, 3, 2000), (1, 200), "scratchpad must have at least 12033 rows of 8 bytes for one line of each"),
-        (1, (1, 1, 1), (1, 1), "scratchpad must have at least 5 rows of 8 bytes for one line of each layer, not 1"),
+        (_LEAST - 1, (5, 9, 7), None, f"scratchpad must have at least {8 * _LEAST} bytes for one line of each"),
+        (1024, (5, 3, 2000), (1, 200), "scratchpad must have at least 96264 bytes for one line of each"),
+        (1, (1, 1, 1), (1, 1), "scratchpad must have at least 40 bytes for one line of each layer, 5 rows, not 8"),
         (1 << 16, (5, 40, 4999), (1, 500), "trips of x must be an integer from 1 to 4095, not 5001"),
     ],
 )
@@ -262,6 +262,6 @@ def test_more_rows_than_a_load_can_name() -> None:
 
 def test_no_room_for_a_tile() -> None:
     layer = Layer("y", "x", (3, 3), weight=np.zeros((4, 8, 3, 3), np.float32))
-    message = "weights must have at least 38 rows of 8 bytes for one block of channels, not 37"
+    message = "weights must have at least 304 bytes for one block of channels, 38 rows, not 296"
     with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
         fit(replace(_BUS, weights=37), (8, 9, 9), [layer], "x")

@@ -3,16 +3,21 @@
 import json
 import re
 import runpy
+import warnings
+import zipfile
 from pathlib import Path
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
 onnx = pytest.importorskip("onnx", reason="ONNX is not installed: make setup-models")
 onnxruntime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed: make setup-models")
 
-from openmxu_sim import simulate  # noqa: E402  # needs ONNX
+from onnx import TensorProto  # noqa: E402  # needs ONNX
+
+from openmxu_sim import simulate  # noqa: E402
 from openmxu_sim.onnx import Network  # noqa: E402
 from openmxu_sim.onnx.infer import infer  # noqa: E402
 
@@ -116,7 +121,102 @@ def test_names_that_act_on_a_terminal_or_in_a_table(command: Command, shown: Sai
     for part in (f"# {said}", f"| bf16 | y{said}", f"| layer{said} | MatMul | 1 | 1 | 2 | 2 | 2 |"):
         assert part in out
     shown(f"infer {odd}.onnx --input x.npz -o report")
-    assert list(np.load("report/bf16.npz")) == [f"y{odd}"]
+    assert list(np.load("report/bf16.npz")) == ["y%1B]0;title%07%1B[2J|<b>"]
+
+
+@pytest.mark.usefixtures("command")
+@pytest.mark.parametrize(
+    ("name", "member"),
+    [
+        ("../../../y", "%2E%2E/%2E%2E/%2E%2E/y"),
+        ("/etc/y", "%2Fetc/y"),
+        ("a\\..\\y", "a%5C..%5Cy"),
+        ("a/..b/y.0", "a/..b/y.0"),
+    ],
+)
+def test_names_that_lead_out_of_a_folder(shown: Said, name: str, member: str) -> None:
+    model = _square("(float[2, 2] y) { y = MatMul (x, x) }")
+    model.graph.node[0].output[0] = model.graph.output[0].name = name
+    onnx.save(model, "it.onnx")
+    shown("infer it.onnx --input x.npz -o report")
+    with zipfile.ZipFile("report/bf16.npz") as archive:
+        assert archive.namelist() == [f"{member}.npy"]
+
+
+@pytest.mark.usefixtures("small")
+def test_patterns_that_match_nothing(command: Command) -> None:
+    """They are a note, not a warning of Python's with a line of its source."""
+    Path("layers.json").write_text('{"dens": "bf16"}')
+    with warnings.catch_warnings():
+        warnings.simplefilter("default")
+        code, _, err = command(f"{_INFER} --layers layers.json --rows 8 --columns 4")
+    assert (code, err) == (0, "note: no name has matched these patterns of layers: ['dens']\n")
+
+
+_KINDS = {
+    "bf16": (TensorProto.BFLOAT16, ml_dtypes.bfloat16),
+    "e4m3": (TensorProto.FLOAT8E4M3FN, ml_dtypes.float8_e4m3fn),
+    "e5m2": (TensorProto.FLOAT8E5M2, ml_dtypes.float8_e5m2),
+}
+
+
+@pytest.mark.parametrize("name", _KINDS)
+def test_types_that_numpy_lacks(shown: Said, refused: Said, command: Command, name: str) -> None:
+    """Inputs and outputs of bf16 and fp8 are bytes in files of numpy's."""
+    kind, dtype = _KINDS[name]
+    text = f"""it (float[2, 3] x) => (float[3, 2] y) {{
+        t = Transpose (x) c = Cast <to = 1> (t) m = MatMul (c, w) y = Cast <to = {kind}> (m) }}"""
+    model = graphs.model(text, opset=21, w=np.array([[2, 0], [0, 4]], np.float32))
+    for each in (model.graph.input[0], model.graph.output[0]):
+        each.type.tensor_type.elem_type = kind
+    onnx.save(model, "it.onnx")
+    x = np.arange(6).reshape(2, 3).astype(dtype)
+    np.savez("x.npz", x=x)
+    shown("infer it.onnx --input x.npz -o report --rows 4")
+    expected = (x.astype(np.float32).T * [2, 4]).astype(dtype)
+    assert np.load("report/bf16.npz")["y"].tobytes() == expected.tobytes()
+    [found] = _figures()
+    assert found["differences"][0]["largest"] == 0
+    np.savez("x.npz", x=np.zeros((2, 3), "V4"))
+    assert "input x must be" in refused("infer it.onnx --input x.npz")
+
+
+@pytest.mark.parametrize(
+    ("nodes", "outputs", "names"),
+    [
+        ("y = MatMul (x, x) s = SequenceConstruct (x, y)", "seq(float[2, 2]) s", ["s[0]", "s[1]"]),
+        ("y = MatMul (x, x) s = Cast <to = 8> (y)", "string[2, 2] s", ["s"]),
+        ("s = SequenceEmpty ()", "seq(float[2, 2]) s", []),
+    ],
+)
+@pytest.mark.usefixtures("command")
+def test_outputs_of_other_kinds(shown: Said, nodes: str, outputs: str, names: list[str]) -> None:
+    onnx.save(_square(f"({outputs}) {{ {nodes} }}"), "it.onnx")
+    shown("infer it.onnx --input x.npz -o report")
+    with np.load("report/bf16.npz") as arrays:
+        assert list(arrays) == names
+        assert all(array.shape == (2, 2) for array in arrays.values())
+    assert [each["largest"] for each in _figures()[0]["differences"]] == [0.0] * len(names)
+
+
+@pytest.mark.usefixtures("command")
+@pytest.mark.parametrize(
+    ("nodes", "random"),
+    [
+        ("m = MatMul (x, x) y = RandomNormalLike (m)", "RandomNormalLike y"),
+        ("m = MatMul (x, x) y = Dropout (m, half, on)", "Dropout y"),
+        ("m = MatMul (x, x) y = Dropout (m, half, off)", ""),
+        ("m = MatMul (x, x) y = Dropout (m)", ""),
+    ],
+)
+def test_random_numbers(shown: Said, nodes: str, random: str) -> None:
+    model = _square(f"(float[2, 2] y) {{ {nodes} }}")
+    values = {"half": np.float32(0.5), "on": np.array(True), "off": np.array(False)}
+    model.graph.initializer.extend(onnx.numpy_helper.from_array(np.asarray(v), name) for name, v in values.items())
+    onnx.save(model, "it.onnx")
+    said = f"The model draws random numbers ({random})"
+    assert (said in shown("infer it.onnx --input x.npz -o report")) == bool(random)
+    assert _figures()[0].get("random", []) == [random] * bool(random)
 
 
 @pytest.mark.usefixtures("small")
@@ -158,6 +258,8 @@ def test_differences_of_outputs() -> None:
         ("--layers absent.json", "--layers must be a readable file, not 'absent.json': .*"),
         ("--layers y.npz", "--layers must be a readable file, not 'y.npz': .*"),
         ("--layers half.json", "--layers must be a file of JSON, not 'half.json': .*"),
+        ("--layers /dev/zero", "--layers must be a readable file, not '/dev/zero': .* at most 1,048,576 bytes"),
+        ("--layers many.json", "layers must have at most 4096 patterns, not 5000"),
         ("--layers list.json", "--layers must be an object of formats by patterns of names, not 'list.json'"),
         ("--layers wrong.json", "layers must be formats, or mappings of operand, .*, not 'conv': {'columns': 3}"),
         ("--layers format.json", "layers, 'conv': operand must be one of bf16, .*, not 'bf17'"),
@@ -171,6 +273,7 @@ def test_mistakes(options: str, text: str, refused: Said) -> None:
         np.savez(f"{name}.npz", **arrays)
     layers = {"deep": "[" * 100_000, "twice": '{"a": "bf16", "a": "fp16"}', "half": '{"conv"', "list": "[]"}
     layers |= {"wrong": '{"conv": {"columns": 3}}', "format": '{"conv": "bf17"}'}
+    layers["many"] = json.dumps({f"layer.{number}": "bf16" for number in range(5000)})
     for name, content in layers.items():
         Path(f"{name}.json").write_text(content)
     assert re.fullmatch(f"openmxu infer: {text}\n", refused(f"{_INFER} -o report {options}"))

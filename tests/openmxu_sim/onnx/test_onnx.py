@@ -193,7 +193,10 @@ def test_a_file(tmp_path: Path) -> None:
         (lambda: _square(threads=0), "threads must be"),
         (lambda: _square(allow="Einsum"), "allow must be types of operators such as 'Einsum', not 'Einsum'"),
         (lambda: _square().run({"x": np.ones((2, 2), np.float32)}), "inputs must be i0, i1, not x"),
-        (lambda: _check("Conv", (1, 3, 2, 2), (4, 3, 3, 3)), "Conv layer cannot be computed: weights .* must fit images"),
+        (
+            lambda: _check("Conv", (1, 3, 2, 2), (4, 3, 3, 3)),
+            "Conv layer cannot be computed: weights .* must fit",
+        ),
         (lambda: lstm(activations=["Affine", "Tanh", "Tanh"]), "activations must be 3 a direction of Relu, Tanh, "),
         (lambda: lstm(activations=["Tanh"]), "activations must be 3 a direction of Relu, Tanh, "),
         (lambda: lstm(direction="bidirectional"), "must have a direction that fits weights of 1 directions, not 'bid"),
