@@ -27,6 +27,7 @@ from ...bits import same_bits  # noqa: E402
 from . import graphs  # noqa: E402
 
 Shape = tuple[int, ...]
+Arrays = dict[str, Any]
 
 
 def _model(operator: str, shapes: tuple[Shape, ...], kind: int = TensorProto.FLOAT, **attributes: Any) -> Any:
@@ -193,10 +194,7 @@ def test_a_file(tmp_path: Path) -> None:
         (lambda: _square(threads=0), "threads must be"),
         (lambda: _square(allow="Einsum"), "allow must be types of operators such as 'Einsum', not 'Einsum'"),
         (lambda: _square().run({"x": np.ones((2, 2), np.float32)}), "inputs must be i0, i1, not x"),
-        (
-            lambda: _check("Conv", (1, 3, 2, 2), (4, 3, 3, 3)),
-            "Conv layer cannot be computed: weights .* must fit",
-        ),
+        (lambda: _check("Conv", (1, 3, 2, 2), (4, 3, 3, 3)), "Conv layer cannot be computed: weights .* must fit"),
         (lambda: lstm(activations=["Affine", "Tanh", "Tanh"]), "activations must be 3 a direction of Relu, Tanh, "),
         (lambda: lstm(activations=["Tanh"]), "activations must be 3 a direction of Relu, Tanh, "),
         (lambda: lstm(direction="bidirectional"), "must have a direction that fits weights of 1 directions, not 'bid"),
@@ -258,6 +256,166 @@ def test_what_onnxruntime_lacks() -> None:
     assert np.array_equal(np.asarray(found, np.float32), np.arange(6).reshape(2, 3) + np.array([1, 2, 3]))
 
 
+_MOVES = (
+    *("t = Transpose (c)", "t = Identity (c)", "t = Reshape (c, shape)", "t = Flatten <axis = 0> (c)"),
+    *("t = Unsqueeze (c, one)", "t = Slice (c, one, two)", "t = Gather (c, one)", "t = Concat <axis = 0> (c, c)"),
+    *("t = Expand (c, more)", "t, u = Split <axis = 1> (c, halves)", "t = Where (yes, c, c)", "t = Tile (c, two_two)"),
+)
+_MOVES_OF_ALL = 5
+"""ONNX has the first ones for fp8 and int4, too."""
+
+
+@pytest.mark.parametrize("kind", ["BFLOAT16", "FLOAT8E4M3FN", "FLOAT8E5M2", "INT4", "UINT4"])
+def test_narrow_tensors_that_move(kind: str) -> None:
+    """Small integers are exact in all types: onnxruntime gives the same without the casts."""
+    constants = {"shape": np.array([4, 3]), "one": np.array([1]), "two": np.array([2]), "more": np.array([2, 3, 4])}
+    constants |= {"halves": np.array([2, 2]), "yes": np.array([True]), "two_two": np.array([2, 2])}
+    x = np.arange(12, dtype=np.float32).reshape(3, 4) % 7
+    for move in _MOVES if kind == "BFLOAT16" else _MOVES[:_MOVES_OF_ALL]:
+        text = "graph (float[3, 4] x) => (float[] y) {{ c = {} {} v = {} y = Neg (v) }}"
+        casts = [f"Cast <to = {to}> ({name})" for to, name in ((TensorProto.DataType.Value(kind), "x"), (1, "t"))]
+        narrow = graphs.model(text.format(casts[0], move, casts[1]), opset=21, **constants)
+        wide = graphs.model(text.format("Identity (x)", move, "Identity (t)"), opset=21, **constants)
+        expected = onnxruntime.InferenceSession(wide.SerializeToString()).run(None, {"x": x})[0]
+        np.testing.assert_array_equal(Network(narrow).run({"x": x})["y"], expected, move, strict=True)
+
+
+def test_narrow_weights() -> None:
+    """As quantised models have them; in blocks, too."""
+    values = np.arange(-8, 8).reshape(8, 2)
+    for dtype, size in ((ml_dtypes.int4, 0), (ml_dtypes.int4, 4), (ml_dtypes.float8_e4m3fn, 0), (np.int8, 0)):
+        scale = np.array([[1, 2], [4, 1]], np.float32) if size else np.float32(2)
+        node = f"w = DequantizeLinear <axis = 0, block_size = {size}> (q, s)"
+        text = f"graph (float[3, 8] x) => (y) {{ {node} y = MatMul (x, w) }}"
+        model = graphs.model(text, opset=21, q=values.astype(dtype), s=scale)
+        graphs.agree(model, {"x": np.eye(3, 8, dtype=np.float32)})
+
+
+def test_bf16_that_onnxruntime_lacks() -> None:
+    """It is computed in fp32, and rounded once: a sum over 1,000 ones in bf16 would be 256."""
+    text = """graph (bfloat16[4, 1000] x) => (s, n) {
+        s = ReduceSum <keepdims = 0> (x, axis) n = LayerNormalization (x, ones) }"""
+    ones = np.ones((5, 1000), ml_dtypes.bfloat16)
+    found = Network(graphs.model(text, ones=ones[4], axis=np.array([1]))).run({"x": ones[:4]})
+    assert {str(array.dtype) for array in found.values()} == {"bfloat16"}
+    assert (found["s"] == 1000).all()
+    assert not found["n"].any()
+
+
+@pytest.mark.parametrize(
+    ("equation", "shapes"),
+    [
+        ("ij,jk->ik", ((3, 4), (4, 5))),
+        ("ij,jk", ((3, 4), (4, 5))),
+        ("ba,cb", ((4, 3), (5, 4))),
+        ("bhqd,bhkd->bhqk", ((2, 3, 4, 5), (2, 3, 6, 5))),
+        ("bqhd,bkhd->bhqk", ((2, 4, 3, 5), (2, 6, 3, 5))),
+        ("bhqk, bkhd -> bqhd", ((2, 3, 4, 6), (2, 6, 3, 5))),
+        ("bcd,cde->be", ((2, 3, 4), (3, 4, 5))),
+        ("i,j->ji", ((3,), (4,))),
+        ("i,i->", ((3,), (3,))),
+        ("ij,ij->ij", ((3, 4), (3, 4))),
+        ("...ij,...jk->...ik", ((2, 1, 3, 4), (2, 7, 4, 5))),
+        ("...ij,jk->k...i", ((2, 3, 4), (4, 5))),
+    ],
+)
+def test_einsum(equation: str, shapes: tuple[Shape, ...]) -> None:
+    network = _check("Einsum", *shapes, equation=equation)
+    assert [work.operator for work in network.work] == ["Einsum"]
+
+
+@pytest.mark.parametrize("equation", ["ij,jk->i", "ii,ij->j", "ij,jk,kl->il", "ij,jk->iik"])
+def test_einsums_that_are_no_products(equation: str) -> None:
+    shapes = ((3, 3),) * (1 + equation.count(","))
+    with pytest.raises(
+        EscapeError, match=r"^Einsum layer does not multiply on the unit: equation must .* allow Einsum$"
+    ):
+        Network(_model("Einsum", shapes, equation=equation))
+    network = _check("Einsum", (3, 3), equation="ij->ji")
+    assert not network.work
+
+
+def _heads(array: Any, heads: int) -> Any:
+    return array.reshape(*array.shape[:2], heads, -1).swapaxes(1, 2)
+
+
+@pytest.mark.parametrize(
+    ("heads", "mask", "attributes"),
+    [
+        ((4, 4), None, {}),
+        ((4, 2), None, {"scale": 0.5}),
+        ((4, 1), None, {"is_causal": 1}),
+        ((2, 2), np.array([[True] * 4 + [False] * 2] * 3), {}),
+        ((2, 1), np.linspace(-2, 2, 36, dtype=np.float32).reshape(2, 1, 3, 6), {"is_causal": 1}),
+    ],
+)
+@pytest.mark.parametrize("flat", [True, False])
+def test_attention(heads: tuple[int, int], mask: Any, attributes: Arrays, flat: bool) -> None:
+    """Bits are golden's, product by product; onnxruntime is near."""
+    make, (many, few) = reals(4), heads
+    inputs = {"q": make(2, 3, 8 * many), "k": make(2, 6, 8 * few), "v": make(2, 6, 5 * few)}
+    split = [_heads(array, count) for array, count in zip(inputs.values(), (many, few, few), strict=True)]
+    if not flat:
+        inputs = dict(zip(inputs, split, strict=True))
+    operands = {name: (TensorProto.FLOAT, array.shape) for name, array in inputs.items()}
+    if mask is not None:
+        inputs["m"] = mask
+        operands["m"] = (TensorProto.BOOL if mask.dtype == bool else TensorProto.FLOAT, mask.shape)
+    counts = {"q_num_heads": many, "kv_num_heads": few} if flat else {}
+    model = graphs.single("Attention", operands, ["y"], **attributes, **counts)
+    model.opset_import[0].version = 23
+    [found] = Network(model, rows=4).run(inputs).values()
+    near = onnxruntime.InferenceSession(model.SerializeToString()).run(None, inputs)[0]
+    assert np.abs(found - near).max() < 0.05
+    q, k, v = (np.repeat(each, many // each.shape[1], 1).reshape(2 * many, *each.shape[2:]) for each in split)
+    root = np.sqrt(np.float32(attributes.get("scale", 1 / np.sqrt(8))))
+    pairs = zip(q * root, (k * root).swapaxes(1, 2), strict=True)
+    scores = np.stack([golden.matmul(*pair, rows=4) for pair in pairs]).reshape(2, many, 3, 6)
+    if mask is not None:
+        scores = scores + (np.where(mask, np.float32(0), np.float32("-inf")) if mask.dtype == bool else mask)
+    if "is_causal" in attributes:
+        scores = np.where(np.tri(3, 6, dtype=bool), scores, np.float32("-inf"))
+    pairs = zip(elementwise("Softmax")(scores).reshape(-1, 3, 6), v, strict=True)
+    right = np.stack([golden.matmul(*pair, rows=4) for pair in pairs]).reshape(2, many, 3, 5)
+    same_bits(found, right.swapaxes(1, 2).reshape(2, 3, -1) if flat else right)
+
+
+def test_attention_elsewhere() -> None:
+    """A query that sees no key finds zeros; a cache, or a soft cap, is refused by name."""
+    shapes = dict.fromkeys("qkv", (TensorProto.FLOAT, (1, 2, 3, 4)))
+    inputs = {name: np.ones((1, 2, 3, 4), np.float32) for name in "qkv"}
+    model = graphs.single("Attention", shapes | {"m": (TensorProto.BOOL, (3, 3))}, ["y"])
+    model.opset_import[0].version = 23
+    found = Network(model).run(inputs | {"m": np.diag([True, False, True])})["y"]
+    assert (found == np.array([1, 0, 1])[:, None]).all()
+    for outputs, attributes in ((["y"], {"softcap": 2.0}), (["y", "key", "value"], {})):
+        model = graphs.single("Attention", shapes, outputs, **attributes)
+        model.opset_import[0].version = 23
+        with pytest.raises(EscapeError, match="Attention layer does not multiply on the unit: it must have no cache, "):
+            Network(model)
+        assert Network(model, allow=["Attention"]).run(inputs)["y"].shape == (1, 2, 3, 4)
+
+
+@pytest.mark.parametrize("where", ["node", "opset"])
+def test_another_name_of_the_domain(where: str) -> None:
+    model = graphs.model(
+        "graph (float[2, 3, 9, 8] x) => (y) { [fc] m = MatMul (x, w) y = Relu (m) }", w=np.eye(8, dtype="f4")
+    )
+    (model.graph.node[0] if where == "node" else model.opset_import[0]).domain = "ai.onnx"
+    network, _ = graphs.agree(model, {"x": IMAGE}, operand="fp32")
+    assert [work.layer for work in network.work] == ["fc"]
+
+
+@pytest.mark.parametrize("linear", [True, False])
+def test_sparse_constants(linear: bool) -> None:
+    model = graphs.model("graph (float[3, 4] x) => (y) { y = MatMul (x, w) }")
+    places = np.array([1, 6]) if linear else np.array([[0, 1], [3, 0]])
+    values = onnx.numpy_helper.from_array(np.array([5, 7], np.float32), "w")
+    indices = onnx.numpy_helper.from_array(places, "indices")
+    model.graph.sparse_initializer.append(onnx.helper.make_sparse_tensor(values, indices, [4, 2]))
+    graphs.agree(model, {"x": np.arange(12, dtype=np.float32).reshape(3, 4)})
+
+
 def test_nodes_that_do_the_same_share_a_session() -> None:
     others._session.cache_clear()
     nodes = " ".join(f"[node_{n}] o{n + 1} = Relu (o{n})" for n in range(5))
@@ -275,7 +433,6 @@ def test_an_error_names_the_node() -> None:
 # LSTM, GRU and RNN: for bits golden in a recurrence written here
 
 
-Arrays = dict[str, Any]
 TIMES, BATCH, INPUTS, HIDDEN = 5, 3, 4, 6
 GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
 NAMES = ("x", "w", "r", "b", "lengths", "h", "c", "p")

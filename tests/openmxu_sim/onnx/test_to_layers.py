@@ -9,6 +9,8 @@ import pytest
 pytest.importorskip("onnx", reason="ONNX is not installed: make setup-models")
 pytest.importorskip("onnxruntime", reason="onnxruntime is not installed: make setup-models")
 
+from onnx import helper
+
 from openmxu.spec.accelerator import AcceleratorConfig
 from openmxu_sim.accelerator import Memories, run
 from openmxu_sim.accelerator.lowering import lower
@@ -129,6 +131,10 @@ _MODELS = {
         "t = CONV (x, k) f = Flatten (t) r = Relu (f) g = MatMul (r, matrix) "
         "u = Reshape (t, flat) v = MatMul (u, matrix) y = Add (g, v)", "refused"
     ),
+    "first": ("a = Add (x, x) y = CONV (a, k)", "begin"),
+    "twice": ("a = CONV (x, k) y = Add (a, a)", "host"),
+    "sum of one": ("a = CONV (x, k) y = Sum (a)", "host"),
+    "sum of two": ("a = CONV (x, k) b = CONV (a, k) y = Sum (a, b)", ""),
     "column": (f"{_DENSE} y = Add (g, column)", "host"),
     "row": (f"{_DENSE} y = Add (g, row)", ""),
     "rank": ("a = CONV (x, k) y = Reshape (a, one_vector)", "host"),
@@ -150,11 +156,23 @@ _MODELS = {
 def test_the_numbers_of_onnxruntime(name: str) -> None:
     nodes, host = _MODELS[name]
     model = _model(nodes, **_SMALL)
-    if host == "refused":
+    if host == "begin":
+        with pytest.raises(ModelError, match=r"^model must begin with layers of the accelerator: Add a: it "):
+            to_layers(model)
+    elif host == "refused":
         with pytest.raises(ModelError, match=r"^host must need one result alone"):
             to_layers(model)
     else:
         assert (_check(model).host is not None) == (host == "host")
+
+
+def test_constants_that_are_inputs() -> None:
+    """All are in a file of IR 3; onnxruntime merges equal ones, and would leave the input of one behind."""
+    model = _model("a = CONV (x, k) b = CONV (a, k3) y = Relu (b)", k=_SMALL["k"], k3=_SMALL["k"])
+    model.ir_version, names = 3, ("k", "k3")
+    model.graph.input.extend(helper.make_tensor_value_info(name, 1, [2, 2, 3, 3]) for name in names)
+    assert len(_check(model).layers) == 2
+    assert [each.name for each in model.graph.input] == ["x", *names]
 
 
 def test_a_vector() -> None:
