@@ -62,9 +62,11 @@ def attention(
             "operands must be (batch, heads, queries, size) and (batch, heads or a divisor, keys, size), "
             f"not {q.shape}, {k.shape} and {v.shape}"
         )
+    if size < 1 or (scale is not None and not scale >= 0):
+        raise ValueError(f"size of queries and scale must be positive, not {size} and {scale}")
     root = np.float32(np.sqrt(1 / np.sqrt(size) if scale is None else scale))
-    k, v = (np.repeat(each, heads // shared, axis=1).reshape(batch * heads, keys, -1) for each in (k, v))
-    scores = stacks((q * root).reshape(-1, tokens, size), np.ascontiguousarray((k * root).swapaxes(1, 2)))
+    k, v = (np.repeat(each, heads // shared, axis=1).reshape(batch * heads, keys, each.shape[3]) for each in (k, v))
+    scores = stacks((q * root).reshape(batch * heads, tokens, size), np.ascontiguousarray((k * root).swapaxes(1, 2)))
     scores = scores.reshape(batch, heads, tokens, keys)
     for seen in (mask, np.tri(tokens, keys, dtype=bool) if causal else None):
         if seen is not None:
@@ -72,4 +74,4 @@ def attention(
             scores = scores + np.broadcast_to(np.asarray(added, np.float32), scores.shape)
     unseeing = np.isneginf(scores).all(axis=-1, keepdims=True)
     weights = np.where(unseeing, np.float32(0), softmax(scores)).reshape(batch * heads, tokens, keys)
-    return stacks(weights, v).reshape(batch, heads, tokens, -1)
+    return stacks(weights, v).reshape(batch, heads, tokens, v.shape[2])

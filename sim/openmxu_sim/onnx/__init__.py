@@ -7,9 +7,9 @@
     network = Network("model.onnx", operand="fp8_e4m3")
     outputs = network.run({"image": image})
 
-ONNX's own reference evaluator runs the model, operator by operator; the unit computes the products of ``MatMul``,
-``Gemm``, ``Conv``, ``ConvTranspose``, ``LSTM``, ``GRU`` and ``RNN``, and onnxruntime the rest. Results leave the unit
-in fp32 and are rounded to the type of the operands.
+The model is run operator by operator; the unit computes the products of ``MatMul``, ``Gemm``, ``Conv``,
+``ConvTranspose``, ``LSTM``, ``GRU``, ``RNN``, ``Einsum`` and ``Attention``, and onnxruntime the rest. Results leave the
+unit in fp32 and are rounded to the type of the operands.
 """
 
 from openmxu_sim.networks.numerics import EscapeError

@@ -31,11 +31,11 @@ Value = Any
 Compute = Callable[[Sequence[Value]], Sequence[Value]]
 """Computes the outputs of a node from its inputs."""
 
-MOST_ITERATIONS = 1 << 20
-"""Most iterations of all loops of a run: exporters write 2^63 - 1 for no bound."""
+MOST_ITERATIONS = 1 << 18
+"""Most iterations of all ``Loop`` of a run: exporters write 2^63 - 1 for no bound."""
 
 MOST_BYTES = 1 << 32
-"""Most bytes that loops stack in a run."""
+"""Most bytes that loops stack in a run, and of a state."""
 
 
 @dataclass
@@ -45,13 +45,13 @@ class _Spent:
     iterations: int = 0
     size: int = 0
 
-    def iterate(self, name: str, results: Sequence[Value]) -> None:
-        self.iterations += 1
-        self.size += sum(each.nbytes for each in results if isinstance(each, np.ndarray))
-        if self.iterations > MOST_ITERATIONS or self.size > MOST_BYTES:
+    def iterate(self, name: str, states: Sequence[Value], results: Sequence[Value], count: int = 1) -> None:
+        self.iterations += count
+        self.size += sum(map(_size, results))
+        if self.iterations > MOST_ITERATIONS or max(self.size, *map(_size, states), 0) > MOST_BYTES:
             raise ModelError(
-                f"{name} must end within {MOST_ITERATIONS} iterations, and stack at most {MOST_BYTES} bytes; both "
-                "count for all loops of a model"
+                f"{name} must end within {MOST_ITERATIONS} iterations, and have and stack at most {MOST_BYTES} bytes; "
+                "iterations and bytes of all loops count"
             )
 
 
@@ -157,7 +157,7 @@ class _Loop(_Control):
             condition, *results = body.call([np.array(count, np.int64), np.array(going), *states], scope)
             going, count = _holds(condition, self.node), count + 1
             states, row = results[: len(states)], results[len(states) :]
-            scope.spent.iterate(named(self.node), row)
+            scope.spent.iterate(named(self.node), states, row)
             rows.append(row)
         stacked = body.outputs[1 + len(states) :]
         return [*states, *(_stacked([row[at] for row in rows], each) for at, each in enumerate(stacked))]
@@ -180,7 +180,7 @@ class _Scan(_Control):
         for parts in zip(*slices, strict=True):
             results = body.call([*states, *map(np.asarray, parts)], scope)
             states, row = results[: len(states)], results[len(states) :]
-            scope.spent.iterate(named(self.node), row)
+            scope.spent.iterate(named(self.node), states, row, count=0)
             rows.append(row)
         ways = zip(stacked, *self._ways("scan_output", len(stacked)), strict=True)
         columns = ([row[at] for row in rows] for at in range(len(stacked)))
@@ -213,6 +213,10 @@ class _SequenceMap(_Control):
 
 
 _CONTROLS: Mapping[str, type[_Control]] = {"If": _If, "Loop": _Loop, "Scan": _Scan, "SequenceMap": _SequenceMap}
+
+
+def _size(value: Value) -> int:
+    return sum(map(_size, value)) if isinstance(value, list) else getattr(value, "nbytes", 0)
 
 
 def _holds(condition: Value, node: NodeProto) -> bool:

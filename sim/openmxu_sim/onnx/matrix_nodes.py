@@ -40,6 +40,7 @@ REFUSED = frozenset(
 def computed(node: NodeProto, version: int, multiplier: Callable[[str, str], Multiplier]) -> Compute:
     """Return what computes a node of an operator that the unit computes."""
     attributes, compute, name = attributes_of(node, version), COMPUTED[node.op_type], _layer(node)
+    attributes.pop("broadcast", None)  # of Gemm before version 7; shapes say the same
 
     def run(inputs: Sequence[Value]) -> Sequence[Value]:
         if any(not isinstance(value, np.ndarray | np.generic | None) for value in inputs):

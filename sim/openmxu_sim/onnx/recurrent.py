@@ -74,7 +74,7 @@ def _gru(weights: _Weights, functions: Sequence[_Function], x: Floats, states: S
     [hidden] = states
     size = hidden.shape[1]
     both, last = slice(2 * size), slice(2 * size, None)
-    linear = weights.attributes["linear_before_reset"]
+    linear = weights.attributes.get("linear_before_reset")
     # The third gate's product needs no reset then, so all are one.
     product = weights.product(hidden, slice(None) if linear else both)
     update, reset = np.split(f(x[:, both] + product[:, both] + weights.bias[both]), 2, axis=1)
@@ -128,6 +128,8 @@ def recur(
     holes = _or_zeros(others[-1], directions, 3 * hidden)
     first = [_or_zeros(value, directions, x.shape[1], hidden) for value in states]
     ends = np.full(x.shape[1], len(x)) if lengths is None else np.asarray(lengths)
+    if min(ends, default=0) < 0 or max(ends, default=0) > len(x):
+        raise ValueError(f"sequence_lens must be from 0 to {len(x)}, not {[*map(int, ends)]}")
     functions = _functions(cell.functions, directions, attributes)
     walks = []
     for way in range(directions):

@@ -133,7 +133,8 @@ def _recurrent(gates: int) -> Callable[[Mapping[str, Any], Shapes], Iterator[str
             return
         if not len(x) == len(w) == len(r) == 3:
             yield f"must have tensors of three dimensions, not {_text(x)}, {_text(w)} and {_text(r)}"
-        ways = {"forward": 1, "reverse": 1, "bidirectional": 2}.get(attributes["direction"])
+        # GRU of version 1 has the default "foward".
+        ways = {"forward": 1, "foward": 1, "reverse": 1, "bidirectional": 2}.get(attributes["direction"])
         if ways is None or not _fit([ways], r[:1]):
             yield f"must have a direction that fits weights of {r[0]} directions, not {attributes['direction']!r}"
         hidden = r[2] if attributes["hidden_size"] is None else attributes["hidden_size"]

@@ -131,7 +131,9 @@ def test_loops_that_do_not_end(monkeypatch: pytest.MonkeyPatch, scan: bool, boun
     )
     network = Network(graphs.model(_ENDLESS.format(**parts, bound=bound), n=np.array(1 << 62)))
     for _ in range(2):
-        with pytest.raises(ValueError, match=r"^Loop y must end within \d+ iterations, and stack at most \d+ bytes; "):
+        with pytest.raises(
+            ValueError, match=r"^Loop y must end within \d+ iterations, and have and stack at most \d+ bytes; "
+        ):
             network.run({"a": A})
 
 

@@ -406,6 +406,47 @@ def test_another_name_of_the_domain(where: str) -> None:
     assert [work.layer for work in network.work] == ["fc"]
 
 
+@pytest.mark.parametrize(
+    "nodes", ["s = Cast <to = 8> (x) z = Cast <to = 1> (s)", "o = Optional (x) z = OptionalGetElement (o)"]
+)
+def test_texts_and_optional_tensors(nodes: str) -> None:
+    text = f"graph (float[2, 2] x) => (y) {{ {nodes} y = MatMul (z, z) }}"
+    graphs.agree(graphs.model(text), {"x": np.array([[1, 2], [3, 4]], np.float32)})
+
+
+def test_gemm_of_old_versions() -> None:
+    """With an attribute that it lost later; onnxruntime does not have it any more."""
+    text, x = (
+        "graph (float[2, 2] x) => (y) { y = Gemm <broadcast = 1> (x, x, b) }",
+        np.array([[1, 2], [3, 4]], np.float32),
+    )
+    [found] = Network(graphs.model(text, opset=6, b=np.ones(2, np.float32))).run({"x": x}).values()
+    assert (found == x @ x + 1).all()
+
+
+def test_operators_of_learning() -> None:
+    """Types behind other domains are not known before a run; a domain that is not ONNX's may hide products."""
+    model = graphs.model("graph (float[2, 2] x) => (y) { z = own.Scaler (x) y = MatMul (z, z) }")
+    model.graph.node[0].attribute.extend(
+        onnx.helper.make_attribute(*each) for each in (("scale", [2.0]), ("offset", [1.0]))
+    )
+    model.graph.node[0].domain = model.opset_import[1].domain = "ai.onnx.ml"
+    graphs.agree(model, {"x": np.array([[1, 2], [3, 4]], np.float32)})
+    model.graph.node[0].domain = model.opset_import[1].domain = "com.microsoft"
+    with pytest.raises(ValueError, match=r"^Scaler z must be an operator of ONNX, not of com.microsoft$"):
+        Network(model)
+
+
+def test_a_convolution_of_bf16_in_old_versions() -> None:
+    """ONNX has none before version 22, but PyTorch exports it."""
+    text = "graph (bfloat16[1, 2, 4, 4] x) => (y) { c = Conv (x, w) y = Relu (c) }"
+    x, w = (np.arange(size, dtype=ml_dtypes.bfloat16) for size in (32, 36))
+    [found] = Network(graphs.model(text, w=w.reshape(2, 2, 3, 3))).run({"x": x.reshape(1, 2, 4, 4)}).values()
+    wide = graphs.model(text.replace("bfloat16", "float"), w=w.reshape(2, 2, 3, 3).astype(np.float32))
+    [expected] = Network(wide).run({"x": x.reshape(1, 2, 4, 4).astype(np.float32)}).values()
+    assert np.array_equal(found, expected.astype(ml_dtypes.bfloat16))
+
+
 @pytest.mark.parametrize("linear", [True, False])
 def test_sparse_constants(linear: bool) -> None:
     model = graphs.model("graph (float[3, 4] x) => (y) { y = MatMul (x, w) }")

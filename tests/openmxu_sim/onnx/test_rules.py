@@ -72,6 +72,20 @@ def test_rules(operator: str, shapes: tuple[Any, ...], attributes: dict[str, Any
     assert message in str(caught.value)
 
 
+def test_lengths_of_sequences() -> None:
+    operands = dict.fromkeys("xwr", (TensorProto.FLOAT, None))
+    operands |= {"b": None, "lengths": (TensorProto.INT32, None)}  # type: ignore[dict-item]
+    arrays = {
+        "x": np.ones((5, 1, 4), np.float32),
+        "w": np.ones((1, 6, 4), np.float32),
+        "r": np.ones((1, 6, 6), np.float32),
+    }
+    network = Network(graphs.single("RNN", operands, ["y"], hidden_size=6, direction="reverse"))
+    for length in (-1, 6):
+        with pytest.raises(ValueError, match=rf"sequence_lens must be from 0 to 5, not \[{length}\]"):
+            network.run(arrays | {"lengths": np.array([length], np.int32)})
+
+
 @pytest.mark.parametrize("attributes", [{"group": 0}, {"kernel_shape": [5, 5]}, {"group": 1 << 40}])
 def test_models_for_the_accelerator(attributes: dict[str, Any]) -> None:
     text = "graph (float[1, 4, 8, 8] x) => (float[] y) { [layer] y = Conv (x, w) }"
