@@ -188,8 +188,9 @@ class DotProductAdd(RigidSum):
             }
         fields["nan"] = Cat(product.nan for product in exact).any()
         if self.scaled:
-            fields["scale"] = self.i_scale_a + self.i_scale_b
-            fields["nan"] = fields["nan"] | self.i_scale_a.all() | self.i_scale_b.all()
+            a, b = self.i_scale_a, self.i_scale_b
+            scales = pipeline.cut("multiplied", structure(m, "scales", {"sum": a + b, "nan": a.all() | b.all()}))
+            fields |= {"scale": scales.sum, "nan": fields["nan"] | scales.nan}
         fields["plus"] = Cat(product.infinite & ~product.sign for product in exact).any()
         fields["minus"] = Cat(product.infinite & product.sign for product in exact).any()
         candidates = [(fields[f"exponent_{index}"], ~product.zero) for index, product in enumerate(exact)]
