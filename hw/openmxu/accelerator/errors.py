@@ -24,7 +24,8 @@ class Stop(IntEnum):
     WINDOW = 8
     """A word is outside of the bus's window."""
     BUS = 9
-    """The bus answered with an error, with what nobody had asked for, or with a wrong ``RLAST``."""
+    """The bus answered with an error, what nobody had asked for, a burst before its last beat, or with a wrong
+    ``RLAST``."""
     TIME = 10
     """Nothing moved for 65,536 cycles."""
     HOST = 11

@@ -65,6 +65,8 @@ class Fault(IntEnum):
     """It answers bursts that were not written."""
     UNANSWERED = 8
     """It takes bursts that are written, and does not answer them."""
+    EARLY_ANSWER = 9
+    """It answers bursts that are written before their last beat."""
 
 
 BROKEN_RULES = (

@@ -65,7 +65,7 @@ class _Watched(wiring.Component):
                 ~bursts.o_open | self._is_within(bursts.burst.address[:9], bursts.burst.length),
                 ~bursts.o_open | (bursts.following == (bursts.burst.address + bursts.burst.length + 1)[:32]),
             ]
-        rules += self._follow_writes(m)
+        rules += [*self._follow_writes(m), *self._follow_answers(m)]
         m.d.comb += self.o_kept.eq(Cat(rules).all())
         return m
 
@@ -100,6 +100,18 @@ class _Watched(wiring.Component):
             self.rready & self.bready,
         ]
 
+    def _follow_answers(self, m: Module) -> list[Value]:
+        """An answer without a burst that has ended is an error; before one it is quiet only if all have an answer."""
+        ended, failed = Signal(4), Signal()  # bursts without an answer; answers no longer tell which burst they mean
+        ends, left, port = self.wvalid & self.wready & self.wlast, self.master.left, self.master.port
+        wrong = self.bvalid & ((ended + ends == 0) | self.bresp[1])
+        m.d.sync += [ended.eq(ended + ends - (self.bvalid & (ended + ends != 0))), failed.eq(failed | port.error)]
+        return [
+            failed | (self.master.missing == ended + (left != 0)),
+            failed | (port.error == wrong),
+            ~port.quiet | ((left == 0) & (failed | (ended == 0))),
+        ]
+
 
 _BEAT: dict[str, Any] = {"address": 32, "valid": 1, "flush": 1}
 
@@ -116,22 +128,46 @@ def test_rules_of_axi4(solver: str) -> None:
     assert [prove(proof, solver).holds for proof in _proofs(_Watched())] == [True, True]
 
 
-def test_the_proof_sees() -> None:
-    """Bursts are longer than eight; a joiner that forgets pages; a manager that says "last" a beat early."""
+class _Pageless(Bursts):
+    def __init__(self, config: AcceleratorConfig) -> None:
+        super().__init__(config)
+        self._page = 12
 
-    class Pageless(Bursts):
-        def __init__(self, config: AcceleratorConfig) -> None:
-            super().__init__(config)
-            self._page = 12
 
-    class Early(AxiMaster):
-        def elaborate(self, platform: object) -> Module:
-            m = super().elaborate(platform)
-            m.d.comb += self.wlast.eq(self.left == 2)
-            return m
+class _Broken(AxiMaster):
+    def elaborate(self, platform: object) -> Module:
+        m = super().elaborate(platform)
+        m.d.comb += self._wrong()
+        return m
 
-    for broken in (_Watched(8), _Watched(bursts=Pageless), _Watched(manager=Early)):
-        assert prove(_proofs(broken)[1]).holds is False
+
+class _Early(_Broken):
+    def _wrong(self) -> Any:
+        return self.wlast.eq(self.left == 2)
+
+
+class _Trusting(_Broken):
+    def _wrong(self) -> Any:
+        return self.port.error.eq(self.bvalid & (self.bresp[1] | (self.missing == 0)))
+
+
+class _Hasty(_Broken):
+    def _wrong(self) -> Any:
+        return self.port.quiet.eq(self.missing == 0)
+
+
+_MISTAKES: dict[str, dict[str, Any]] = {
+    "bursts are longer than eight": {"longest": 8},
+    "a joiner forgets pages": {"bursts": _Pageless},
+    "the last beat is marked too early": {"manager": _Early},
+    "an answer before the last beat is believed": {"manager": _Trusting},
+    "quiet before the last beat": {"manager": _Hasty},
+}
+
+
+@pytest.mark.parametrize("mistake", [*[*_MISTAKES][:3], *map(slow, [*_MISTAKES][3:])])
+def test_the_proof_sees(mistake: str) -> None:
+    assert prove(_proofs(_Watched(**_MISTAKES[mistake]))[1]).holds is False
 
 
 @pytest.mark.parametrize("bus", [slow("axi"), slow("wishbone")])

@@ -25,7 +25,7 @@ _CONFIG = replace(MACHINE, beat=32)
 _WORDS = 2048  # of a page
 _BASE = 0xFFFF_F000  # the last page there is
 _PATIENCE = 1 << 16
-_OF_WRITES = (Fault.WRITE_ERROR, Fault.UNASKED_ANSWER, Fault.UNANSWERED)
+_OF_WRITES = (Fault.WRITE_ERROR, Fault.UNASKED_ANSWER, Fault.UNANSWERED, Fault.EARLY_ANSWER)
 _UNASKED, _SILENT = (Fault.UNEXPECTED, Fault.UNASKED_ANSWER), (Fault.SILENT, Fault.UNANSWERED)
 
 
@@ -101,7 +101,7 @@ def test_faults_of_the_bus(count: int, machine: SimulatedAccelerator) -> None:
     """Errors, silence, wrong marks, beats and answers too many: each that comes is seen; no tag with a wrong word."""
     come = dict.fromkeys([*Fault][1:], 0)
     for seed in range(count):
-        case, fault, at = _drawn(seed), Fault(1 + seed % 8), 1 + seed // 8 % 5
+        case, fault, at = _drawn(seed), Fault(1 + seed % 9), 1 + seed // 9 % 5
         seen = _run(machine, case, seed, 4 * _PATIENCE, fault=fault, at=at)
         assert not seen.broken, seed
         bursts = sum(seen.bursts) if fault == Fault.SILENT else seen.bursts[fault in _OF_WRITES]

@@ -51,14 +51,14 @@ class AxiMaster(wiring.Component):
         # i_base: bits 31 to 12 of the window's first byte.
         super().__init__({"i_base": In(BASE), "port": In(BusPort(config)), **axi4(config)})
         self.left = Signal(range(MOST + 1))  # beats of the burst that is written which have not gone
+        self.missing = Signal(range(_ANSWERS + 1))  # bursts that are written, this one too, and not answered
 
     def elaborate(self, platform: object) -> Module:
         """A counter of beats left in the burst that is written, and one of answers that are missing."""
         m = Module()
         port, size = self.port, (self.config.beat // 8).bit_length() - 1
-        left = self.left
-        missing = Signal(range(_ANSWERS + 1))
-        requested, answered = Signal(), Signal()
+        left, missing = self.left, self.missing
+        requested, sent, unfinished = Signal(), Signal(), Signal()
         for channel, burst in (("ar", port.reads.payload), ("aw", port.writes.payload)):
             m.d.comb += [
                 getattr(self, f"{channel}addr").eq(physical(self.i_base, burst, size)),
@@ -79,15 +79,16 @@ class AxiMaster(wiring.Component):
             self.wlast.eq(left == 1),
             self.wvalid.eq(port.written.valid & (left != 0)),
             port.written.ready.eq(self.wready & (left != 0)),
-            answered.eq(self.bvalid & (missing != 0)),
-            port.quiet.eq(missing == 0),
-            port.error.eq(self.bvalid & (self.bresp[1] | (missing == 0))),
+            sent.eq(self.wvalid & self.wready),
+            unfinished.eq((left != 0) & ~(sent & self.wlast)),
+            port.quiet.eq((missing == 0) & (left == 0)),  # not the same: an answer may come too early
+            port.error.eq(self.bvalid & (self.bresp[1] | (missing <= unfinished))),
         ]
         with m.If(requested):
             m.d.sync += left.eq(port.writes.payload.length + 1)
-        with m.Elif(self.wvalid & self.wready):
+        with m.Elif(sent):
             m.d.sync += left.eq(left - 1)
-        m.d.sync += missing.eq(missing + requested - answered)
+        m.d.sync += missing.eq(missing + requested - (self.bvalid & (missing != 0)))
         self._take(m, self.port.read)
         return m
 

@@ -6,7 +6,9 @@ enum { QUEUE = 64, BEAT_LIMBS = BUS / 32, BYTES = BUS / 8, STROBES = (BYTES + 31
 
 enum broken { NOTHING, UNSTABLE, BURST, PAGE, WINDOW, LAST, UNASKED, STROBE, QUIET };
 
-enum fault { NONE, READ_ERROR, WRITE_ERROR, SILENT, UNEXPECTED, WRONG_MARK, TOO_MANY, UNASKED_ANSWER, UNANSWERED };
+enum fault {
+  NONE, READ_ERROR, WRITE_ERROR, SILENT, UNEXPECTED, WRONG_MARK, TOO_MANY, UNASKED_ANSWER, UNANSWERED, EARLY_ANSWER
+};
 
 struct beat { uint32_t data[BEAT_LIMBS], strobe[STROBES]; uint64_t at; };
 
@@ -24,13 +26,13 @@ struct peer {
   struct { uint64_t at; uint32_t left; } write;
   struct beat written[QUEUE * 16];     /* beats that are not answered */
   uint8_t last[QUEUE * 16];
-  uint32_t written_head, written_count, answers;
+  uint32_t written_head, written_count, answers, early; /* early: the burst that is written has its answer */
   uint32_t before[2], payload[2][3], beat_before, beat_payload[BEAT_LIMBS + STROBES + 1];
 };
 
 /* As after a reset of the whole system: nothing is under way. */
 static void peer_forget(struct peer *p) {
-  p->read_count = p->written_count = p->answers = p->write.left = 0;
+  p->read_count = p->written_count = p->answers = p->early = p->write.left = 0;
   p->before[0] = p->before[1] = p->beat_before = 0;
 }
 
@@ -64,7 +66,8 @@ static void peer_drive(struct peer *p, struct accelerator_in *in) {
   in->rlast[0] = -(!reads ? draw(p) & 1 : !unexpected && p->ends[p->read_head]);
   int unasked = p->fault == UNASKED_ANSWER && !p->written_count && !p->write.left && p->bursts[1] >= p->at;
   int mute = quiet || (p->fault == UNANSWERED && p->answered + 1 >= p->at);
-  in->bvalid[0] = -(unasked || (!mute && p->answers && !waits(p)));
+  int early = p->fault == EARLY_ANSWER && p->write.left && !p->early && !p->answers && p->bursts[1] >= p->at;
+  in->bvalid[0] = -(unasked || early || (!mute && p->answers && !waits(p)));
   in->bresp[0] = 2u * (p->fault == WRITE_ERROR && p->answered + 1 == p->at);
 }
 
@@ -106,7 +109,9 @@ static void peer_read(struct peer *p, const struct accelerator_in *in, const str
 
 static void peer_write(struct peer *p, const struct accelerator_in *in, const struct accelerator_out *out) {
   uint32_t valid = out->awvalid[0] & 1, ready = in->awready[0] & 1, length = out->awlen[0];
-  if (in->bvalid[0] && p->answers) {
+  p->early |= in->bvalid[0] && p->write.left && !p->answers;
+  if ((in->bvalid[0] || p->early) && p->answers) {
+    p->early = 0;
     int wrong = in->bresp[0] != 0;
     for (int last = 0; !last; p->written_head = (p->written_head + 1) % (QUEUE * 16), p->written_count--) {
       struct beat *beat = &p->written[p->written_head];
