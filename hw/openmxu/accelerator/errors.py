@@ -8,7 +8,8 @@ class Stop(IntEnum):
 
     NONE = 0
     COMMAND = 1
-    """A command has a reserved bit, an unknown opcode, no trips, or flags that exclude one another."""
+    """A command has a reserved bit, an unknown opcode, no trips, or flags that exclude one another, or the memory of
+    commands ends within or before it."""
     ENGINE = 2
     """A ``load`` or ``store``, but there is no bus."""
     SUMS = 3

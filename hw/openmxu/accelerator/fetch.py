@@ -117,6 +117,7 @@ class Fetch(wiring.Component):
         state = Signal(_State)
         word = Signal(range(WORDS + 1))  # words that were asked for: the last but one arrives
         unfinished = {name: Signal(4, name=f"unfinished_{name}") for name in ("compute", *self._movers)}
+        past = Signal()  # the last word of the memory has been asked for
         read = Signal()  # the weights of the command that waits are being read
         ahead = Signal(4)  # commands begun from the one on whose weights are being read
         refused = self._check(m, state, word)
@@ -128,11 +129,15 @@ class Fetch(wiring.Component):
         with m.Switch(state):
             with m.Case(_State.IDLE), m.If(self.i_start):
                 m.d.sync += [state.eq(_State.READ), self.o_ended.eq(0), self.o_index.eq(0)]
-                m.d.sync += [self.o_address.eq(self.i_program), word.eq(0)]
+                m.d.sync += [self.o_address.eq(self.i_program), word.eq(0), past.eq(0)]
             with m.Case(_State.READ):
                 m.d.sync += [word.eq(word + 1), self.o_address.eq(self.o_address + (word != WORDS))]
                 with m.If(word == WORDS):
                     m.d.sync += state.eq(_State.CHECK)
+                with m.Elif(past):
+                    m.d.sync += [state.eq(_State.STOPPED), self.o_stop.eq(Stop.COMMAND)]
+                with m.Elif(self.o_address == self.config.program - 1):
+                    m.d.sync += past.eq(1)
             with m.Case(_State.CHECK):
                 m.d.sync += state.eq(_State.WAIT)
                 with m.If(refused != Stop.NONE):

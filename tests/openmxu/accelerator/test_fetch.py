@@ -4,11 +4,13 @@ import ctypes
 from collections import namedtuple
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from itertools import product
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+from amaranth.hdl import Cat
 
 from openmxu.accelerator import Stop
 from openmxu.accelerator.fetch import Fetch
@@ -19,11 +21,12 @@ from openmxu_sim.netlist.circuit import Circuit
 from openmxu_sim.netlist.code import Code
 from openmxu_sim.netlist.native import compile_c
 
+from ...clocked import clocked
 from ...conftest import needs_compiler, thorough
 
 pytestmark = needs_compiler
 
-CONFIG = AcceleratorConfig(size=2, stages=1, depth=16, rows=64, weights=64, program=128)
+CONFIG = AcceleratorConfig(size=2, stages=1, depth=16, rows=64, weights=64, program=9 * WORDS)
 _GAP = 19  # cycles, at most, until a command that waits for nothing begins
 
 _C = """
@@ -185,8 +188,8 @@ def explore(library: ctypes.CDLL, case: _Case) -> int:
 
 
 def _word(case: _Case, address: int) -> int:
-    command, word = divmod((address - case.at) % CONFIG.program, WORDS)
-    return case.words[command][word] if command < len(case.words) else 0
+    command, word = divmod(address - case.at, WORDS)
+    return case.words[command][word] if 0 <= command < len(case.words) else 0
 
 
 def _outcomes(library: ctypes.CDLL, case: _Case, state: State, choices: Sequence[_Inputs], first: State) -> list[State]:
@@ -289,3 +292,23 @@ def test_every_interleaving(count: int) -> None:
     assert sum(states) > 2000 * count
     for case in damaged():
         explore(library, case)
+
+
+@pytest.mark.parametrize("size", [40, 64])
+@pytest.mark.parametrize("start", [0, 1, 16, 23, 39])
+def test_a_program_that_does_not_end(size: int, start: int) -> None:
+    """It stops at the command that the memory does not hold wholly; word 0 does not follow the last one."""
+    fetch = Fetch(replace(CONFIG, program=size))
+    words = np.roll(assemble("pool reads=0 writes=32")[0].words * (-(-size // 16)), start)[:size].tolist()
+
+    async def testbench(ctx: Any) -> None:
+        ctx.set(Cat(fetch.i_ready, fetch.i_ready_weights, fetch.i_drained), 7)
+        ctx.set(fetch.i_program, start)
+        for cycle in range(200):
+            ctx.set(fetch.i_start, not cycle)
+            asked = ctx.get(fetch.o_address)
+            await ctx.tick()
+            ctx.set(fetch.i_word, words[asked % size])
+        assert (ctx.get(fetch.o_stop), ctx.get(fetch.o_index)) == (Stop.COMMAND, (size - start) // 16)
+
+    clocked(fetch, testbench)

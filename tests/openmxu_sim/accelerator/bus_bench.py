@@ -45,8 +45,9 @@ class _Axi:
         assert answer.resp == 0, register
         return int.from_bytes(answer.data, "little")
 
-    async def refuses(self, register: int, *, write: bool) -> bool:
-        answer = await (self._host.write(register, b"\0\0\0\1") if write else self._host.read(register, 4))
+    async def refuses(self, register: int, *, write: int | None = None) -> bool:
+        word = None if write is None else write.to_bytes(4, "little")
+        answer = await (self._host.read(register, 4) if word is None else self._host.write(register, word))
         return int(answer.resp) == 2
 
 
@@ -85,8 +86,8 @@ class _Wishbone:
         assert shown is not None, register
         return shown
 
-    async def refuses(self, register: int, *, write: bool) -> bool:
-        return await self._request(register, 1 << 24 if write else None) is None
+    async def refuses(self, register: int, *, write: int | None = None) -> bool:
+        return await self._request(register, write) is None
 
     async def _serve(self) -> None:
         """Answer at random; a burst's next address is that of the beat before and one, up to its end."""
@@ -190,20 +191,40 @@ async def registers_are_as_described(dut: Any) -> None:
     constant = [0x4D584131, size | 1 << 16 | bus // 8 << 24, 16, 64, 64, 1024]
     for address in range(0, 0x80, 4):
         if address in (0x1C, Register.DATA) or address > Register.CYCLES:
-            assert await host.refuses(address, write=False), address
+            assert await host.refuses(address), address
         else:
             shown = await host.read(address)
             assert address // 4 >= len(constant) or shown == constant[address // 4], address
             assert address < Register.CONTROL or shown == (8 if address == Register.STATUS else 0), address
         kept = address in (Register.START, Register.ENABLE, Register.WINDOW, Register.LENGTH, Register.ADDRESS)
-        assert await host.refuses(address, write=True) == (
+        assert await host.refuses(address, write=8) == (
             not kept and address not in (Register.CONTROL, Register.INTERRUPT, Register.DATA)
         ), address
         if kept:
-            await host.write(address, 0x1234_5FFF)
+            word = 1023 if address in (Register.START, Register.ADDRESS) else 0x1234_5FFF
+            await host.write(address, word)
             pages = address in (Register.WINDOW, Register.LENGTH)
-            assert await host.read(address) == (3 if address == Register.ENABLE else 0x1234_5000 | 0xFFF * (not pages))
+            assert await host.read(address) == (3 if address == Register.ENABLE else word & ~(0xFFF * pages))
             await host.write(address, 0)
+
+
+@cocotb.test()
+async def a_program_that_is_too_long_is_refused(dut: Any) -> None:
+    """Words behind the memory of commands do not exist, and the first ones stay as they are."""
+    host = await _started(dut, enable=3, length=ROOM, program=1)
+    for register in (Register.ADDRESS, Register.START):
+        for word in (1024, 1 << 31):
+            assert await host.refuses(register, write=word), word
+    await host.write(Register.ADDRESS, 1022)
+    for _ in range(2):
+        await host.write(Register.DATA, 0)
+    for _ in range(2):
+        assert await host.refuses(Register.DATA, write=1)
+        assert await host.read(Register.ADDRESS) == 1024
+    _fill(host, CASES["before"][1])
+    await _run(dut, host)
+    assert await host.read(Register.TAG) == 1
+    assert _holds(host, CASES["after"][1])
 
 
 @cocotb.test()
@@ -218,7 +239,7 @@ async def a_program_is_stopped_or_reset(dut: Any) -> None:
         if cycles % 80 == 20:
             await host.write(Register.CONTROL, 2)
             assert await host.read(Register.STOP) & 0xFF == 11
-            assert await host.refuses(Register.DATA, write=False)
+            assert await host.refuses(Register.DATA)
         await host.write(Register.CONTROL, 4)
         while await host.read(Register.STATUS) & 16:
             pass

@@ -51,4 +51,4 @@ def test_programs_on_a_bus(bus: str, width: int, tmp_path: Path, monkeypatch: py
     environment = {f"OPENMXU_{name}": str(fact) for name, fact in facts.items()}
     environment["PYTHONPATH"] = str(Path(__file__).parents[3])
     bench = "tests.openmxu_sim.accelerator.bus_bench"
-    assert len(simulate(to_verilog(component), component.module_name, bench, environment=environment)) == 4
+    assert len(simulate(to_verilog(component), component.module_name, bench, environment=environment)) == 5

@@ -58,7 +58,7 @@ class Register(IntEnum):
     LENGTH = 0x40
     """Bytes of the window; bits 11 to 0 are 0. Nothing outside of it is read or written."""
     ADDRESS = 0x44
-    """Word of the memory of commands that ``DATA`` writes; it goes on by one with each."""
+    """Word of the memory of commands that ``DATA`` writes; it goes on by one with each, up to ``PROGRAM``."""
     DATA = 0x48
     """Write only, while no program runs: a word of a command."""
     CYCLES = 0x4C
@@ -76,8 +76,8 @@ class Control(wiring.Component):
         super().__init__(
             {
                 "port": In(RegisterPort()),
-                "o_program": Out(_WORD),  # word at which a program starts
-                "o_address": Out(_WORD),  # word that o_write writes
+                "o_program": Out(range(config.program)),  # word at which a program starts
+                "o_address": Out(range(config.program + 1)),  # word that o_write writes; the last: there is none
                 "o_data": Out(_WORD),  # what it writes
                 "o_window": Out(_WORD),  # in words
                 **dict.fromkeys(("i_running", "i_ended", "i_quiet"), In(1)),
@@ -141,10 +141,15 @@ class Control(wiring.Component):
             Register.WINDOW: (self.o_base, PAGE_BITS),
             Register.LENGTH: (Signal(BASE, name="length"), PAGE_BITS),
         }
+        idle, most = ~self.i_running, self.config.program
+        conditions = dict.fromkeys((Register.START, Register.ADDRESS), port.data < most)
+        conditions |= {
+            **dict.fromkeys((Register.WINDOW, Register.LENGTH), idle),
+            Register.DATA: idle & (self.o_address < most),
+        }
         for register in (*kept, Register.CONTROL, Register.INTERRUPT, Register.DATA):
             written[register] = now = Signal(name=f"writes_{register.name.lower()}")
-            idle = ~self.i_running if register in (Register.WINDOW, Register.LENGTH, Register.DATA) else 1
-            with m.If((port.written == register) & idle):
+            with m.If((port.written == register) & conditions.get(register, 1)):
                 m.d.comb += [port.writable.eq(1), now.eq(port.write)]
         for register, (signal, low) in kept.items():
             with m.If(written[register]):
