@@ -91,6 +91,36 @@ def test_a_network_from_a_memory(folder: Path, shown: Said, refused: Said) -> No
     assert said == "openmxu compile: beat must be 0 or one of 32, not 64\n"
 
 
+_WIDE = {
+    "a long vector": ("(float[1, 300] x)", "[a] y = Gemm (x, w)", (300, 5)),
+    "a vector of odd length, two layers": ("(float[1, 131] x)", "[a] h = Gemm (x, w) [b] y = Gemm (h, v)", (131, 129)),
+    "many channels": ("(float[1, 150, 2, 1] x)", "[a] c = Conv (x, w) y = Flatten (c)", (5, 150, 2, 1)),
+    "a stride of more than there are rows": (
+        "(float[1, 1, 1, 200] x)",
+        "[a] c = Conv <strides = [1, 170]> (x, w) y = Flatten (c)",
+        (5, 1, 1, 2),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", _WIDE)
+@pytest.mark.parametrize("bus", ["", " --beat 64"])
+def test_more_words_than_rows(name: str, bus: str, tmp_path: Path, shown: Said) -> None:
+    """A row has as many words as the array has columns: what is written is read, and gives the bits of the model."""
+    inputs, nodes, shape = _WIDE[name]
+    rng = np.random.default_rng(1)
+    w, v = (rng.integers(-1, 2, each).astype(np.float32) for each in (shape, (129, 3)))
+    wide = model(
+        f"g {inputs} => (float[1, n] y) {{ {nodes} }}", opset=17, ir=8, w=w, **({"v": v} if "v)" in nodes else {})
+    )
+    onnx.save(wide, tmp_path / "model.onnx")
+    length = [dim.dim_value for dim in wide.graph.input[0].type.tensor_type.shape.dim]
+    np.savez(tmp_path / "x.npz", x=rng.integers(-1, 2, length))
+    shown(f"compile model.onnx --rows 4 --columns 4 --scratchpad 800{bus} -o model.mxa")
+    shown("run model.mxa --input x.npz -o y.npz --engine model")
+    assert _is_right(tmp_path)
+
+
 @needs_compiler
 def test_accelerators_on_one_bus(folder: Path, shown: Said) -> None:
     """Three pictures on two: the last one has the bus for itself. Weights are in the memory once."""

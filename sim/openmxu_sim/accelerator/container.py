@@ -149,7 +149,7 @@ def _lies_in(picture: Picture, size: int, rows: int) -> bool:
     if (
         min(sizes) < 1
         or min(picture.base, *picture.border, *picture.packing.padding, picture.packing.width) < 0
-        or max(sizes) > rows
+        or picture.channels % picture.packing.kernel
     ):
         return False
     return picture.end(size) <= rows

@@ -69,6 +69,8 @@ def test_damaged_files(network: CompiledNetwork, tmp_path: Path) -> None:
         (b'"channels"', b'"chanels"'),
         (b'"result": "pool"', b'"result": "none"'),
         (b'"width": 4', b'"width": -4'),
+        (b'"channels": 1', b'"channels": 100000'),
+        *((b'"packing": [1', b'"packing": [%d' % kernel) for kernel in (0, 2)),
         (b"{", b"["),
         (b"{", b"[" * 100_000),
         (b'"base": 0', b'"base": Infinity'),
