@@ -123,6 +123,8 @@ class _Tiles:
             self._add(replace | {"add": True, "clear_nan": clear_nan, "emit": True}, "normal")
         for kind in _KINDS:
             self._add(replace | {"emit": True}, kind)
+        if self._config.terms > 1:
+            self._add_infinities(replace | {"emit": True})
         tiles, rows = _TILES, _ROWS
         while tiles > 0 or rows > 0:
             draw = self._generator.random
@@ -135,6 +137,27 @@ class _Tiles:
             kind = str(self._generator.choice(_KINDS))
             tiles, rows = tiles - 1, rows - self._add(marks, kind)
         self._add_meetings(share * min(_MOST_ROWS, _TERMS // (self._config.rows * self._config.columns)) - _ROWS)
+
+    def _add_infinities(self, marks: dict[str, bool]) -> None:
+        """Add sums with one infinite term: each of an element's, of both signs, by either operand."""
+        config = self._config
+        terms, most = config.terms, min(config.depth, _LONGEST)
+        self._load(self._words((config.columns, config.rows), "normal", config.weight_format), Part.WHOLE)
+        rows = self._alone(np.arange(2 * terms) // 2)
+        for start in range(0, len(rows), most):
+            self._play(rows[start : start + most], Part.WHOLE, marks | {"keep": start > 0})
+        for start in range(0, terms, config.columns):
+            self._load(self._alone(start + np.arange(config.columns)), Part.WHOLE)
+            one = self._words((1, config.rows), "normal", config.operand)
+            self._play(np.concatenate([one, one ^ np.uint32(1 << config.source.width - 1)]), Part.WHOLE, marks)
+
+    def _alone(self, terms: npt.NDArray[np.int64]) -> Words:
+        """Return a row of finite words for each term, and that one infinite, with signs in turn."""
+        source, count = self._config.source, len(terms)
+        words = self._words((count, self._config.rows), "normal", self._config.operand)
+        infinity = (1 << source.exponent_width) - 1 << source.fraction_width
+        words[np.arange(count), terms % self._config.terms] = infinity | np.arange(count) % 2 << source.width - 1
+        return words
 
     def _add_meetings(self, rows: int) -> None:
         """Add about so many rows of activations: terms that meet within a sum, and sums that meet in the bank."""
@@ -150,9 +173,15 @@ class _Tiles:
         most = len(self._bank) if marks["add"] else min(self._config.depth, _LONGEST)
         m = int(self._generator.integers(1, most + 1))
         if self._weights is None or not marks["keep"]:
-            self._weights, self._activations = self._send_weights(kind), None
+            part, ragged = self._part(), self._generator.random() < 0.3
+            k = int(self._generator.integers(1, self._config.rows + 1)) if ragged else self._config.rows
+            self._load(self._words((self._config.columns, k), kind, self._config.weight_format), part)
+        return self._play(*self._draw_activations(m, kind), marks)
+
+    def _play(self, activations: Words, part: Part, marks: dict[str, bool]) -> int:
+        """Send a tile's activations, expect its results, and return the number of its rows."""
+        assert self._weights is not None
         weights, weight_part = self._weights
-        activations, part = self._draw_activations(m, kind)
         m, self._activations = len(activations), (activations, part)
         self._send_activations(activations, part, marks)
         sums = tile_sums(
@@ -221,15 +250,12 @@ class _Tiles:
     def _part(self) -> Part:
         return Part(int(self._generator.integers(len(Part) if self._config.splitter else 1)))
 
-    def _send_weights(self, kind: str) -> tuple[Words, Part]:
-        """Send a tile's weights, of which some are missing at times; returns them and their part."""
-        config, part = self._config, self._part()
-        ragged = self._generator.random() < 0.3
-        k = int(self._generator.integers(1, config.rows + 1)) if ragged else config.rows
-        weights = np.ascontiguousarray(self._words((config.columns, k), kind, config.weight_format).T)
+    def _load(self, columns: Words, part: Part) -> None:
+        """Send a tile's weights, column by column, of which some are missing at times."""
+        config, weights = self._config, np.ascontiguousarray(columns.T)
+        self._weights, self._activations = (weights, part), None
         above = [(row + 1 == config.rows) | part << 1 for row in range(config.rows)]
         self._beats.weights += _join(whole_tile(config, weights)[::-1], config.source.width, above)
-        return weights, part
 
     def _send_activations(self, activations: Words, part: Part, marks: dict[str, bool]) -> None:
         """Send a tile's activations, of which a part is multiplied."""

@@ -68,6 +68,28 @@ def test_several_passes(splitter: bool) -> None:
     assert any(each["clear_nan"] and each["add"] for each in _marks(beats))
 
 
+@pytest.mark.parametrize(("rows", "columns", "terms", "depth"), [(4, 4, 4, 16), (8, 3, 2, 2), (8, 1, 8, 4)])
+def test_one_infinite_term(rows: int, columns: int, terms: int, depth: int) -> None:
+    """Each term of an element is infinite alone, of both signs, by a weight and by an activation."""
+    beats = make_beats(MxuConfig(rows=rows, columns=columns, terms=terms, depth=depth), share=0)
+    weights = unpack(beats.weights, 32, columns).reshape(-1, rows, columns)[:, ::-1]
+    activations, tile, seen = unpack(beats.activations, 32, rows), -1, set()
+    for words, marks in zip(activations, _marks(beats), strict=True):
+        tile += marks["first"] and not marks["keep"]
+        a, b = words[:, np.newaxis], weights[tile]
+        infinite = [side & 0x7FFF_FFFF == 0x7F80_0000 for side in (a, b)]
+        exponents = [side >> 23 & 0xFF for side in (a, b)]
+        finite = np.logical_and(*((exponent > 64) & (exponent < 190) for exponent in exponents))
+        for element in range(0, rows, terms):
+            here = slice(element, element + terms)
+            for side, other in ((0, 1), (1, 0)):
+                alone = infinite[side] & (exponents[other] > 64) & (exponents[other] < 190)
+                for column in np.flatnonzero((alone[here].sum(0) == 1) & ((alone | finite)[here].all(0))):
+                    term = int(np.argmax(alone[here, column]))
+                    seen.add((side, term, int((a ^ b)[element + term, column] >> 31)))
+    assert len(seen) == 4 * terms
+
+
 def test_the_same_for_the_same_seed() -> None:
     one, again, other = (make_beats(_UNIT, seed) for seed in (1, 1, 2))
     assert (one.weights, one.activations, one.results) == (again.weights, again.activations, again.results)

@@ -70,6 +70,20 @@ def test_pauses(unit: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    "options", ["--terms 2", "--splitter", "--operand fp8_e4m3 --source fp8_e4m3 --subnormals ieee"]
+)
+def test_other_operands(options: str, tmp_path: Path) -> None:
+    """With another seed the same results come from other operands, in other columns."""
+    needs("icarus")
+    where = export(tmp_path, f"--rows 4 --columns 3 --depth 4 {options}")
+    assert len({passed(make(where, "icarus", f"ARGS=+seed={seed}"))[0] for seed in (1, 2, 2**32 - 1)}) == 1
+    flip(where / "results.hex")
+    for seed, column in ((1, 0), (2, 2), (3, 1)):
+        assert f", word {column}: " in make(where, "icarus", f"ARGS=+seed={seed}", code=2).stdout
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("what", BROKEN)
 def test_a_broken_line_fails(what: str, unit: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if what == "NaN at the edge":  # few beats have one
