@@ -1,5 +1,6 @@
 """Rules of AXI4 for the accelerator's manager, proven by induction from any state: bursts, what stays, what follows."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -134,34 +135,26 @@ class _Pageless(Bursts):
         self._page = 12
 
 
-class _Broken(AxiMaster):
-    def elaborate(self, platform: object) -> Module:
-        m = super().elaborate(platform)
-        m.d.comb += self._wrong()
-        return m
+def _wrong(assign: Callable[[AxiMaster], Any]) -> type[AxiMaster]:
+    """A manager with an assignment of its own."""
 
+    class Wrong(AxiMaster):
+        def elaborate(self, platform: object) -> Module:
+            m = super().elaborate(platform)
+            m.d.comb += assign(self)
+            return m
 
-class _Early(_Broken):
-    def _wrong(self) -> Any:
-        return self.wlast.eq(self.left == 2)
-
-
-class _Trusting(_Broken):
-    def _wrong(self) -> Any:
-        return self.port.error.eq(self.bvalid & (self.bresp[1] | (self.missing == 0)))
-
-
-class _Hasty(_Broken):
-    def _wrong(self) -> Any:
-        return self.port.quiet.eq(self.missing == 0)
+    return Wrong
 
 
 _MISTAKES: dict[str, dict[str, Any]] = {
     "bursts are longer than eight": {"longest": 8},
     "a joiner forgets pages": {"bursts": _Pageless},
-    "the last beat is marked too early": {"manager": _Early},
-    "an answer before the last beat is believed": {"manager": _Trusting},
-    "quiet before the last beat": {"manager": _Hasty},
+    "the last beat is marked too early": {"manager": _wrong(lambda it: it.wlast.eq(it.left == 2))},
+    "an answer before the last beat is believed": {
+        "manager": _wrong(lambda it: it.port.error.eq(it.bvalid & (it.bresp[1] | (it.missing == 0))))
+    },
+    "quiet before the last beat": {"manager": _wrong(lambda it: it.port.quiet.eq(it.missing == 0))},
 }
 
 
