@@ -78,13 +78,13 @@ def test_one_infinite_term(rows: int, columns: int, terms: int, depth: int) -> N
         tile += marks["first"] and not marks["keep"]
         a, b = words[:, np.newaxis], weights[tile]
         infinite = [side & 0x7FFF_FFFF == 0x7F80_0000 for side in (a, b)]
-        exponents = [side >> 23 & 0xFF for side in (a, b)]
-        finite = np.logical_and(*((exponent > 64) & (exponent < 190) for exponent in exponents))
+        finite = [abs((side >> 23 & 0xFF) - 127.0) < 63 for side in (a, b)]
         for element in range(0, rows, terms):
             here = slice(element, element + terms)
             for side, other in ((0, 1), (1, 0)):
-                alone = infinite[side] & (exponents[other] > 64) & (exponents[other] < 190)
-                for column in np.flatnonzero((alone[here].sum(0) == 1) & ((alone | finite)[here].all(0))):
+                alone = infinite[side] & finite[other]
+                rest = alone | finite[0] & finite[1]
+                for column in np.flatnonzero((alone[here].sum(0) == 1) & rest[here].all(0)):
                     term = int(np.argmax(alone[here, column]))
                     seen.add((side, term, int((a ^ b)[element + term, column] >> 31)))
     assert len(seen) == 4 * terms
