@@ -7,10 +7,11 @@ rule, and the cross-reference of two netlists.
 import os
 import re
 import shutil
-from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 from xml.etree import ElementTree
 
 from openmxu.runtime import process
@@ -95,11 +96,8 @@ def read_report(text: str) -> Violations:
     )
 
 
-def check_circuit(masks: Path, schematic: str, ports: Mapping[str, str], top: str, deck: Path) -> list[str]:
-    """Where the circuit in masks is not that of a schematic in SPICE, in words; empty if it is.
-
-    ``ports`` has the net in the schematic of each text in the masks that names a pin, supplies included.
-    """
+def check_circuit(masks: Path, schematic: str, top: str, deck: Path) -> "Circuit":
+    """The circuit in masks, whose cells KLayout compares with those of a schematic in SPICE."""
     with process.workspace() as work:
         (work / "schematic.cir").write_text(schematic)
         report = work / "report.lvsdb"
@@ -115,49 +113,72 @@ def check_circuit(masks: Path, schematic: str, ports: Mapping[str, str], top: st
         if not report.is_file():
             raise CheckError(f"KLayout left no comparison by {deck.name}")
         with report.open() as lines:
-            return read_comparison(lines, ports, top)
+            return read_circuit(lines, top)
 
 
-def read_comparison(lines: Iterable[str], ports: Mapping[str, str], top: str) -> list[str]:
-    """Read KLayout's comparison of two netlists.
+class Place(NamedTuple):
+    """A cell in masks."""
 
-    Its own verdict is not enough: what a pin is called makes no difference to it, and a pin that leads nowhere is left
-    out. So the pins of the two netlists are compared by the pairs of nets that KLayout found.
+    master: str
+    at: str
+    """Its mirroring and its origin in nm, as in ``M Y(480 7560)``."""
+
+
+@dataclass(frozen=True)
+class Circuit:
+    """What KLayout finds in masks."""
+
+    cells: Sequence[Place]
+    """Those that have transistors."""
+    nets: Sequence[tuple[str, frozenset[tuple[Place, str]]]]
+    """For each net its texts, joined by commas, and its pins: cells and names."""
+    wrong: Sequence[str]
+    """What differs within cells, and what is in no cell, in words."""
+
+
+def read_circuit(lines: Iterable[str], top: str) -> Circuit:
+    """Read KLayout's database.
+
+    Its comparison of the whole circuit is left alone: it pairs nets that are alike as it likes, and so cannot tell
+    whether each has the right pins. But a database has the place of each cell.
     """
-    names: dict[str, dict[str, str]] = {"J": {}, "H": {}}  # of nets by number, in the masks and in the schematic
-    pairs: dict[str, str] = {}
-    wrong = []
+    pins: dict[str, list[str]] = defaultdict(list)  # names of a cell's pins
+    cells: list[Place] = []
+    texts: dict[str, str] = {}  # of nets, by number
+    ends: dict[str, list[tuple[Place, str]]] = defaultdict(list)
+    wrong, equal = list[str](), set[str]()
     section = circuit = ""
-    compared = 0
     for line in lines:
         if match := re.match(r"([JHZ])\(", line):
             section = match[1]
-        elif match := re.match(r" X\((\S+)(?: \S+ (\w))?", line):
+        elif match := re.match(r" X\((\S+)(?: (?!\(\))\S+ (\w))?", line):
             circuit = match[1].upper()
-            if section == "Z":
-                compared += circuit == top.upper()
-                wrong += [f"circuit {match[1]} differs"] * (match[2] not in _EQUAL)
+            if section == "Z" and match[2] in _EQUAL:
+                equal.add(circuit)
+        elif section != "J":
+            continue
+        elif match := re.match(r"  P\(\d+(?: I\((?:'(.*)'|(.*?))\))?\)", line):
+            pins[circuit].append(match[1] or match[2] or "no name")
         elif circuit != top.upper():
             continue
-        elif section != "Z" and (match := re.match(r"  N\((\d+) I\((?:'(.*)'|(.*?))\)", line)):
-            names[section][match[1]] = match[2] or match[3]
-        elif section == "Z" and (match := re.match(r"   ([NPXD])\((\S+) (\S+) (\w)", line)):
-            kind, ours, theirs, status = match.groups()
-            if kind == "N":
-                pairs[names["H"].get(theirs, "").upper()] = names["J"].get(ours, "no name")
-            wrong += [f"{_KINDS[kind]} {ours} {theirs} of {top} differs"] * (status not in _EQUAL)
-    if compared != 1:
-        raise CheckError(f"KLayout must compare {top} once, not {compared} times")
-    for text, net in ports.items():
-        if (name := pairs.get(net.upper(), "no name")) != text:
-            wrong.append(f"the net of pin {text} has {name} in the masks")
-    return wrong
+        elif match := re.match(r"  N\((\d+)(?: I\((?:'(.*)'|(.*?))\))?", line):
+            texts[match[1]] = match[2] or match[3] or ""
+        elif match := re.match(r"  X\(\d+ (\S+) (.*)", line):
+            cells.append(Place(*match.groups()))
+        elif match := re.match(r"   P\((\d+) (\d+)\)", line):
+            ends[match[2]].append((cells[-1], pins[cells[-1].master.upper()][int(match[1])]))
+        elif match := re.match(r"  D\((?:\d+) (\S+)", line):
+            wrong.append(f"a transistor {match[1]} is in no cell")
+    if top.upper() not in pins:
+        raise CheckError(f"KLayout's database must have {top}")
+    wrong += [
+        f"circuit {name} differs" for name in sorted({cell.master for cell in cells}) if name.upper() not in equal
+    ]
+    return Circuit(cells, [(text, frozenset(ends[net])) for net, text in texts.items()], wrong)
 
 
 _EQUAL = ("1", "W")
-"""KLayout's marks of what matches; with W there was a choice, as among buffers that do the same."""
-
-_KINDS = {"N": "net", "P": "pin", "X": "cell", "D": "device"}
+"""KLayout's marks of what matches; with W there was a choice, as among transistors that do the same."""
 
 
 def _klayout(deck: Path, variables: Mapping[str, object], work: Path) -> str:

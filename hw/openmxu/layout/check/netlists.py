@@ -2,19 +2,26 @@
 
 ::
 
-    RTL ══ synthesised netlist ══ placed netlist ──▶ SPICE ══ transistors in the masks
-        │                      │                           │
-        │ :mod:`.equality`     │ :func:`differences`       │ :func:`openmxu.layout.check.decks.compare`
+    RTL ══ synthesised netlist ══ placed netlist ══ cells and wires in the masks
+        │                      │                 │
+        │ :mod:`.equality`     │ differences     │ misdrawn
+
+Transistors within cells are compared with SPICE by :mod:`.decks`.
 """
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 
 from openmxu.layout.cells import Cell
+from openmxu.layout.check.decks import Circuit, Place
 from openmxu.layout.kit import Kit
 from openmxu.layout.place.synthesis import Mapped
 from openmxu.layout.placed import Placed
+from openmxu.layout.technology import Technology
+
+End = tuple[str, str]
+"""An instance, and its pin."""
 
 
 def differences(placed: Placed, mapped: Mapped, library: Mapping[str, Cell], kit: Kit) -> list[str]:
@@ -61,20 +68,56 @@ def differences(placed: Placed, mapped: Mapped, library: Mapping[str, Cell], kit
     return sorted(wrong)
 
 
-def to_spice(placed: Placed, transistors: str, supplies: Sequence[str]) -> tuple[str, dict[str, str]]:
+def misdrawn(masks: Circuit, placed: Placed, technology: Technology) -> list[str]:
+    """Where the circuit in masks is not the placed one, in words; empty if it is.
+
+    A cell in masks is known by its place, so equal nets have the same pins of the same cells. Texts name ports and
+    supplies; a port that leads to no cell is in no netlist of masks.
+    """
+    row, supplies, fill = technology.grid["row"], technology.straps["supplies"], technology.kit.fill
+    cells = {
+        Place(each.master, f"M Y({each.x} {each.y + row})" if each.mirrored else f"Y({each.x} {each.y})"): each.name
+        for each in placed.instances
+    }
+    count = Counter(masks.cells)
+    wrong = [
+        *masks.wrong,
+        *(f"{place.master} {place.at} is only in the masks" for place in (count - Counter(cells.keys()))),
+    ]
+    wrong += [
+        f"{name} is not in the masks" for place, name in cells.items() if not count[place] | (place.master in fill)
+    ]
+    expected = {net: (net if net in placed.ports else "", frozenset(ends)) for net, ends in placed.nets.items() if ends}
+    for supply in supplies:
+        expected[supply] = supply, frozenset((name, supply) for place, name in cells.items() if count[place])
+    drawn = [
+        (text, frozenset((cells.get(place, " ".join(place)), pin) for place, pin in ends)) for text, ends in masks.nets
+    ]
+    there = {end: net for net in drawn for end in net[1]}
+    for net, (text, ends) in expected.items():
+        found = {there[end] for end in ends & there.keys()}
+        # The largest piece stands for the net.
+        name, drawn_ends = max(found, key=lambda each: (len(each[1] & ends), each[0]), default=("", frozenset[End]()))
+        for does, its in (("has", drawn_ends - ends), ("lacks", ends - drawn_ends)):
+            wrong += [f"net {net} {does} {' '.join(min(its))} in the masks"] if its else []
+        if name != text:
+            wrong.append(f"net {net} must have the text {text!r} in the masks, not {name!r}")
+    extra = there.keys() - {end for _, ends in expected.values() for end in ends}
+    return wrong + [f"{cell} has {pin} in the masks" for cell, pin in sorted(extra) if cell in placed.masters]
+
+
+def to_spice(placed: Placed, transistors: str, supplies: Sequence[str]) -> str:
     """The placed netlist in SPICE, below the text that has the transistors of the library's cells.
 
-    Also returned: the net in it of each port that leads to a cell, and of each supply. Nets have numbers, as SPICE does
-    not tell upper from lower case, and some readers do not know brackets.
+    Nets have numbers, as SPICE does not tell upper from lower case, and some readers do not know brackets.
     """
     orders = {name: pins.split() for name, pins in re.findall(r"^\.subckt (\S+) (.*)$", transistors, re.I | re.M)}
     names = {net: f"n{number}" for number, net in enumerate(placed.nets)} | {supply: supply for supply in supplies}
     nets = {end: names[net] for net, ends in placed.nets.items() for end in ends}
     nets |= {(each.name, supply): supply for each in placed.instances for supply in supplies}
-    used = {port: names[port] for port in placed.ports if placed.nets[port]}
     cells = (
         f"X{each.name} {' '.join(nets[each.name, pin] for pin in orders[each.master])} {each.master}"
         for each in placed.instances
     )
     top = f".SUBCKT {placed.name} {' '.join([*(names[port] for port in placed.ports), *supplies])}"
-    return "\n".join([transistors, top, *cells, ".ENDS", ""]), used | {supply: supply for supply in supplies}
+    return "\n".join([transistors, top, *cells, ".ENDS", ""])

@@ -24,9 +24,16 @@ from openmxu import SOURCES, yosys
 from openmxu.area.target.liberty import Library, read_library
 from openmxu.area.target.timing import find_sta, sta_identity
 from openmxu.layout.cells import Cell, read_cells
-from openmxu.layout.check.decks import Violations, check_circuit, check_rules, find_klayout, klayout_identity
+from openmxu.layout.check.decks import (
+    Circuit,
+    Violations,
+    check_circuit,
+    check_rules,
+    find_klayout,
+    klayout_identity,
+)
 from openmxu.layout.check.equality import UnlikeError, is_equal
-from openmxu.layout.check.netlists import differences, to_spice
+from openmxu.layout.check.netlists import differences, misdrawn, to_spice
 from openmxu.layout.check.rails import broken_supplies
 from openmxu.layout.drawing.exchange import write_netlist
 from openmxu.layout.drawing.gds import write_gds
@@ -230,13 +237,13 @@ class _Flow:
         """What the checks of masks and netlists find."""
         foundry, files, placed = self._foundry, self._foundry.files, wired.placed
         what = (find_klayout(), klayout_identity(), hashlib.sha256(masks.read_bytes()).hexdigest())
-        spice, ports = to_spice(placed, files["transistors"].read_text(), foundry.technology.straps["supplies"])
+        spice = to_spice(placed, files["transistors"].read_text(), foundry.technology.straps["supplies"])
         with process.threads(_JOBS) as pool:
             step = partial(pool.submit, partial(self._step, kind="checks"))
             prove = partial(_unproven, self._source, mapped, foundry.liberty)
             proof = step("proof that the netlist is the design's", str, prove, "proof", yosys.package())
-            compare = partial(check_circuit, masks, spice, ports, placed.name, files["lvs"])
-            circuit = step("circuit of the masks", list[str], compare, "circuit", spice, *what)
+            compare = partial(check_circuit, masks, spice, placed.name, files["lvs"])
+            circuit = step("circuit of the masks", Circuit, compare, "circuit", spice, *what)
             rules = {}
             for deck in decks:
                 check = partial(
@@ -244,9 +251,10 @@ class _Flow:
                 )
                 rules[deck] = step(f"rules, {deck} deck", Violations, check, deck, *what)
             broken = {deck: found.result() for deck, found in rules.items()}
+            drawn = misdrawn(circuit.result(), placed, foundry.technology)
             differing = differences(placed, mapped, foundry.cells, foundry.technology.kit)
             supplies = broken_supplies(masks, wired, foundry.technology)
-            return Checked(broken, circuit.result(), differing, proof.result(), supplies)
+            return Checked(broken, drawn, differing, proof.result(), supplies)
 
 
 def _clocks(mapped: Mapped, its: Kit) -> list[str]:

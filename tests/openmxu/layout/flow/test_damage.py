@@ -8,7 +8,7 @@ import gdstk
 import pytest
 
 from openmxu.layout.check.decks import check_circuit, check_rules
-from openmxu.layout.check.netlists import differences, to_spice
+from openmxu.layout.check.netlists import differences, misdrawn, to_spice
 from openmxu.layout.flow import steps
 from openmxu.layout.flow.steps import Foundry, Outcome, Request, Source, lay_out
 from openmxu.layout.placed import Placed
@@ -28,9 +28,10 @@ def outcome(source: Source, foundry: Foundry, pdk: Mapping[str, Path]) -> Outcom
 
 
 def _found(outcome: Outcome, pdk: Mapping[str, Path], masks: Path) -> list[str]:
-    """What LVS finds in masks, against the schematic of the layout."""
-    spice, ports = to_spice(outcome.best.placed, pdk["transistors"].read_text(), ("VDD", "VSS"))
-    return check_circuit(masks, spice, ports, outcome.best.placed.name, pdk["lvs"])
+    """What LVS finds in masks, against the layout."""
+    placed = outcome.best.placed
+    spice = to_spice(placed, pdk["transistors"].read_text(), ("VDD", "VSS"))
+    return misdrawn(check_circuit(masks, spice, placed.name, pdk["lvs"]), placed, IHP)
 
 
 def test_the_layout_passes(outcome: Outcome) -> None:
@@ -114,11 +115,14 @@ def _damaged(outcome: Outcome, folder: Path, damage: Damage) -> Path:
     ("damage", "words"),
     [
         (_lose_via("late[1]"), "net "),  # within the circuit
-        (_lose_via("i[0]"), "the net of pin i[0] has no name"),  # of an input: KLayout says that all matches
-        (_exchange_texts, "the net of pin i[0] has i[1]"),  # likewise
-        (_lose_text, "the net of pin i[0] has no name"),  # likewise
+        (
+            _lose_via("i[0]"),
+            "net i[0] must have the text 'i[0]' in the masks, not ''",
+        ),  # an input: KLayout says that all matches
+        (_exchange_texts, "net i[0] must have the text 'i[0]' in the masks, not 'i[1]'"),  # likewise
+        (_lose_text, "net i[0] must have the text 'i[0]' in the masks, not ''"),  # likewise
         (_short, "net "),
-        (_move_cell, "circuit sum differs"),
+        (_move_cell, "sg13g2_xnor2_1 "),
         (_cut_trunk, "net "),
     ],
 )
