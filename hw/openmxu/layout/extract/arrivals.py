@@ -38,7 +38,7 @@ report_checks -path_delay max -digits 4
 puts "= hold"
 report_checks -path_delay min -from [all_registers -clock_pins] -to [all_registers -data_pins] -digits 4
 puts "= inputs"
-report_checks -path_delay min -from $inputs -to [all_registers -data_pins] -digits 4
+if {[llength $inputs]} { report_checks -path_delay min -from $inputs -to [all_registers -data_pins] -digits 4 }
 puts "= clock"
 report_checks -path_delay min -to [all_registers -data_pins] -group_count 1000000 -digits 4
 """

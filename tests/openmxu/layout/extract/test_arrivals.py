@@ -114,6 +114,24 @@ def test_a_design_without_registers_has_one_figure(liberty: bytes) -> None:
     assert 0.1 < timing.arrival < 1
 
 
+def test_a_clock_may_be_the_only_input(liberty: bytes) -> None:
+    netlist = """\
+module case(clk, q);
+  input clk;
+  output q;
+  wire d, one;
+  sg13g2_tiehi u0 (.L_HI(one));
+  sg13g2_dfrbpq_1 u1 (.CLK(clk), .D(d), .RESET_B(one), .Q(q));
+  sg13g2_inv_1 u2 (.A(q), .Y(d));
+endmodule
+"""
+    spef = HEADER + "*D_NET q 1\n*CONN\n*I u1:Q O\n*I u2:A I\n*P q O\n*CAP\n1 u1:Q 1\n"
+    spef += "*RES\n1 u1:Q u2:A 1\n2 u1:Q q 1\n*END\n"
+    timing = arrivals(netlist, spef, "case", ["clk"], liberty)
+    assert timing == Timing(timing.arrival, timing.hold, None, 0)
+    assert 0 < (timing.hold or 0) < timing.arrival
+
+
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [
