@@ -16,7 +16,7 @@ from openmxu.runtime.files import folder, reserve
 from openmxu.runtime.process import workspace
 
 if TYPE_CHECKING:
-    from openmxu.layout.flow.steps import Source
+    from openmxu.layout.flow.steps import Foundry, Source
 
 FILES = (*(f"layout.{kind}" for kind in ("gds", "def", "spef", "png")), "layers.svg", "netlist.v")
 FILES += tuple(f"report.{kind}" for kind in ("json", "md", "html"))
@@ -104,7 +104,7 @@ def _layout(options: argparse.Namespace) -> int:
     with workspace() as work:
         foundry = find_foundry(_TECHNOLOGY, pdk_folders(options), work, checks=options.checks != "none")
         with folder(options.output), reserve(*files) as outputs:
-            outcome = lay_out(_source(options), foundry, request, tell)
+            outcome = lay_out(_source(options, foundry), foundry, request, tell)
             for file, content in zip(files, contents(outcome, foundry), strict=True):
                 outputs.write_bytes(file, content)
     for file in files:
@@ -115,12 +115,13 @@ def _layout(options: argparse.Namespace) -> int:
     return 1
 
 
-def _source(options: argparse.Namespace) -> "Source":
+def _source(options: argparse.Namespace, foundry: "Foundry") -> "Source":
     """The design, of the catalog or the user's own."""
     from openmxu import yosys
     from openmxu.area.subject.given import read_given
     from openmxu.export.verilog import to_rtlil
     from openmxu.layout.flow.steps import Source
+    from openmxu.layout.place.described import prepare
 
     own, parameters = given(options), given_parameters(options)
     if len(own) + (options.design is not None) != 1:
@@ -129,10 +130,12 @@ def _source(options: argparse.Namespace) -> "Source":
         if parameters:
             raise ValueError(f"--{min(parameters)} applies only to designs of the catalog; --param is for your own")
         yosys.prepare(tell)
-        points, unread = read_given(own, yosys.TIME_LIMIT, tell)
+        points, unread = read_given(own, yosys.TIME_LIMIT, tell, named=True)
         if unread:
             raise ValueError(unread[0])
-        return Source(points[0].name, points[0].top, points[0].rtlil())
+        [point] = points
+        text = prepare(point.rtlil(), point.top, foundry.cells, foundry.technology.straps["supplies"])
+        return Source(point.name, point.top, text)
     design, _ = requested(options)
     size = {"rows": 1, "columns": 1} | design.domain | parameters
     if size["rows"] * size["columns"] > _MOST_ELEMENTS:

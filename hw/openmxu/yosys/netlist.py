@@ -5,8 +5,8 @@ or ``"x"``.
 """
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 Bit = int | str
@@ -43,6 +43,19 @@ class Netlist:
     """The bits of every named net, ports included."""
     initial: Mapping[str, str]
     """The nets that have a value at power-up, by name, a character per bit, highest first."""
+    hidden: frozenset[str] = frozenset()
+    """The nets that Yosys has named."""
+    indices: Mapping[str, range] = field(default_factory=dict)
+    """The indices of the bits, lowest bit first, of nets that do not count from 0 up: 4 to 7 of ``q[7:4]``."""
+
+    def bit_names(self, buses: Mapping[str, Sequence[Bit]]) -> Iterator[tuple[Bit, str]]:
+        """Each bit of named nets with its name; those that Yosys has named are left out."""
+        for name, bits in buses.items():
+            if name not in self.hidden:
+                indices = self.indices.get(name, range(len(bits)))
+                for bit, index in zip(bits, indices, strict=True):
+                    word = name.removeprefix("\\")  # which the JSON keeps before $ and digits
+                    yield bit, f"{word}[{index}]" if len(bits) > 1 or index else word
 
 
 def read_netlist(text: str, top: str) -> Netlist:
@@ -71,4 +84,11 @@ def read_netlist(text: str, top: str) -> Netlist:
         tuple(cell(name, entry) for name, entry in module["cells"].items() if entry["type"] != "$scopeinfo"),
         {name: tuple(net["bits"]) for name, net in nets.items()},
         {name: net["attributes"]["init"] for name, net in nets.items() if "init" in net["attributes"]},
+        frozenset(name for name, net in nets.items() if net.get("hide_name")),
+        {name: _indices(net) for name, net in nets.items() if net.get("offset") or net.get("upto")},
     )
+
+
+def _indices(net: Mapping[str, Any]) -> range:
+    first, width = net.get("offset", 0), len(net["bits"])
+    return range(first, first + width)[:: -1 if net.get("upto") else 1]

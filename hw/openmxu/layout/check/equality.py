@@ -8,17 +8,19 @@
     └──────────── registers ◀────┘
 
 No register needs a value to begin with: the netlist has none, and all that is shown is that both do the same with it.
+Clocks are compared, and asynchronous resets: in each state, with all inputs, the same registers have the same edge and
+are reset; those that are not get the same next value.
 But the netlist may lack registers: some stay 0, some equal to others. All of these begin so, or have a constant 0 as
 their next value; that they stay so, if all of them are, is proven with the rest.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from openmxu import yosys
 from openmxu.area.target.liberty import Library
 from openmxu.layout.drawing.exchange import write_netlist
-from openmxu.layout.place.synthesis import Mapped, bit_names
+from openmxu.layout.place.synthesis import Mapped
 from openmxu.yosys.equivalence import is_equivalent
 from openmxu.yosys.netlist import Bit, Cell, Netlist, read_netlist
 
@@ -49,7 +51,7 @@ techmap -autoproc -map %product t:$mul
 techmap
 opt_expr
 opt_dff -nodffe -nosdff
-dfflegalize -cell $_DFF_P_ x
+dfflegalize -cell $_DFF_P_ x -cell $_DFF_PN0_ x
 opt_merge
 opt_clean
 abc -g AND
@@ -68,7 +70,7 @@ flatten
 check -assert"""
 """Reads the netlist. Nothing in it is without a driver."""
 
-_REGISTER, _SWITCH = "$_DFF_P_", "$switch"  # no port has such a name
+_REGISTER, _RESET, _SWITCH = "$_DFF_P_", "$_DFF_PN0_", "$switch"  # no port has such a name
 
 
 class UnlikeError(ValueError):
@@ -88,8 +90,9 @@ def is_equal(rtlil: str, mapped: Mapped, library: Library) -> bool:
         )
         for read, text in (("read_rtlil /job/design.il", rtlil), (_CELLS, netlist))
     ]
-    both = _Both(*(read_netlist(each["result"], mapped.name) for each in texts))
-    both.check_beginning(read_netlist(texts[0]["beginning"], mapped.name).initial)
+    described, cells = (_with_plain_registers(read_netlist(each["result"], mapped.name)) for each in texts)
+    both = _Both(described, cells, mapped.origins)
+    both.check_beginning(read_netlist(texts[0]["beginning"], mapped.name))
     return is_equivalent(both.joined(), _SWITCH)
 
 
@@ -102,19 +105,26 @@ class _Both:
         A port, or a register of the netlist, is in one of them alone.
     """
 
-    def __init__(self, described: Netlist, mapped: Netlist) -> None:
+    def __init__(self, described: Netlist, mapped: Netlist, origins: Mapping[str, Sequence[str]]) -> None:
         self._described, self._mapped = described, mapped
         for theirs, ours in ((described.inputs, mapped.inputs), (described.outputs, mapped.outputs)):
-            if other := {name for _, name in bit_names(theirs)} ^ {name for _, name in bit_names(ours)}:
+            if other := {name for _, name in described.bit_names(theirs)} ^ {
+                name for _, name in mapped.bit_names(ours)
+            }:
                 raise UnlikeError(
                     f"{len(other)} ports are only in the design or only in the netlist, first {min(other)}"
                 )
         self._registers, self._states = _registers(described), _registers(mapped)
-        self._bits = {name: bit for bit, name in bit_names(described.nets)}
-        named = [(bit, name) for bit, name in bit_names(mapped.nets) if bit in self._states]
+        self._bits = {name: bit for bit, name in described.bit_names(described.nets)}
+        named = [
+            (bit, name)
+            for bit, net in mapped.bit_names(mapped.nets)
+            for name in origins.get(net, () if net.startswith("$") else (net,))
+            if bit in self._states
+        ]
         # The described bit of each constant, input and register that is mapped.
         self._same: dict[Bit, Bit] = {bit: bit for bit in ("0", "1", "x")}
-        self._same |= {bit: self._bits[name] for bit, name in bit_names(mapped.inputs)}
+        self._same |= {bit: self._bits[name] for bit, name in mapped.bit_names(mapped.inputs)}
         self._same |= {bit: self._bits[name] for bit, name in named if self._bits.get(name) in self._registers}
         if only := [bit for bit in self._states if bit not in self._same]:
             name = dict(reversed(named)).get(only[0], "without a name")
@@ -124,12 +134,13 @@ class _Both:
         paired = {self._same[bit] for bit in self._states}
         self._absent = {bit: alike.get(bit, "0") for bit in self._registers if bit not in paired}
 
-    def check_beginning(self, initial: Mapping[str, str]) -> None:
+    def check_beginning(self, beginning: Netlist) -> None:
         """Refuse registers that the netlist lacks, and that do not begin with the value of what stands for them."""
-        values = {name: value for value, name in bit_names({name: text[::-1] for name, text in initial.items()})}
+        initial = {name: [*text[::-1]] for name, text in beginning.initial.items()}  # lowest bit first
+        values = {name: value for value, name in beginning.bit_names(initial)}
         begins: dict[Bit, Bit] = {"0": "0"}
         names: dict[Bit, str] = {}
-        for bit, name in bit_names(self._described.nets):
+        for bit, name in self._described.bit_names(self._described.nets):
             names.setdefault(bit, name)
             if values.get(name) in ("0", "1"):
                 begins[bit] = values[name]
@@ -151,19 +162,21 @@ class _Both:
 
         outputs = {
             name: chosen(self._theirs(self._bits[name]), self._ours(bit))
-            for bit, name in bit_names(self._mapped.outputs)
+            for bit, name in self._mapped.bit_names(self._mapped.outputs)
         }
         seen = set[Bit]()
         for bit, second in self._states.items():
             first = self._same[bit]
             pins = {pin: chosen(self._at(first, pin), self._ours(second.connections[pin][0])) for pin in "CD"}
+            if (resets := (self._at(first, "R"), self._ours(second.connections["R"][0]))) != ("1", "1"):
+                outputs[f"$R_{bit}"] = chosen(*resets)
             if first in seen:  # the netlist has it twice
                 outputs |= {f"${pin}_{bit}": chose for pin, chose in pins.items()}
             else:
                 cells.append(replace(self._registers[first], connections={"Q": (first,), **pins}))
             seen.add(first)
         for bit, kept in self._absent.items():
-            for pin in "CD" if kept in self._registers else "D":
+            for pin in "CDR" if kept in self._registers else "D":
                 outputs[f"${pin}_absent_{bit}"] = chosen(self._at(bit, pin), self._at(kept, pin))
         inputs = {**self._described.inputs, _SWITCH: (_SWITCH,)}
         return Netlist(self._described.name, inputs, outputs, tuple(cells), {}, {})
@@ -179,6 +192,20 @@ class _Both:
     def _at(self, bit: Bit, pin: str) -> Bit:
         """What is at the pin of a described register, or the constant that stands for one."""
         return self._theirs(self._registers[bit].connections[pin][0]) if bit in self._registers else bit
+
+
+def _with_plain_registers(netlist: Netlist) -> Netlist:
+    """The netlist with registers whose next value is 0 while they are reset; R, where 0 resets, is a pin to compare."""
+    cells = []
+    for cell in netlist.cells:
+        pins = dict(cell.connections)
+        if cell.type == _RESET:
+            kept = f"kept{pins['Q'][0]}"
+            cells.append(Cell(kept, "$_AND_", {}, {"A": pins["D"], "B": pins["R"], "Y": (kept,)}, frozenset("AB")))
+            cells.append(replace(cell, type=_REGISTER, connections=pins | {"D": (kept,)}))
+        else:
+            cells.append(replace(cell, connections={"R": ("1",)} | pins) if cell.type == _REGISTER else cell)
+    return replace(netlist, cells=tuple(cells))
 
 
 def _registers(netlist: Netlist) -> dict[Bit, Cell]:

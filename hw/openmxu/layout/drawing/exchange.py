@@ -1,7 +1,7 @@
 """Layouts as DEF files: cells, pins, wires and straps, without masks; and their netlists, in Verilog."""
 
 import re
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
 from openmxu.layout.placed import Pins
@@ -53,11 +53,13 @@ def write_netlist(
         quoted = net if net in ports else f"\\{net} "
         for instance, pin in ends:
             pins[instance].append(f".{pin}({quoted})")
-    widths = Counter(re.sub(r"\[\d+\]$", "", port) for port in ports)
-    lines = [f"module {name}({', '.join(widths)});"]
-    for bus, width in widths.items():
-        direction = ports.get(bus) or ports[f"{bus}[0]"]
-        lines.append(f"  {direction} {'' if bus in ports else f'[{width - 1}:0] '}{bus};")
+    buses: dict[str, list[str]] = defaultdict(list)  # the indices of each, lowest bit first
+    for port in ports:
+        buses[port.partition("[")[0]] += re.findall(r"\[(\d+)\]$", port)
+    lines = [f"module {name}({', '.join(buses)});"]
+    for bus, indices in buses.items():
+        first = f"[{indices[-1]}:{indices[0]}] " if indices else ""
+        lines.append(f"  {ports[f'{bus}[{indices[0]}]' if indices else bus]} {first}{bus};")
     lines += [f"  wire \\{net} ;" for net in nets if net not in ports]
     lines += [f"  {masters[each]} {prefix}{each} ({', '.join(pins[each])});" for each in masters if each in pins]
     return "\n".join([*lines, "endmodule", ""])

@@ -22,6 +22,10 @@ The layout is that of seed {seed}, whose longest path is the shortest: arrival n
 without wires. Inputs come, and outputs are taken, at the clock's edge at its pin. Hold ns: what is left of the shortest
 path between registers. Inputs ns: for how long after that edge inputs must keep their value."""
 
+_CLOCKS = """\
+Delays are those of one clock with several ports, whose edges come together. Whether data may pass from one clock to
+another is not checked."""
+
 _NOT_CLAIMED = """\
 Not signed off: no rules about antennas, no fill, pads, seal ring or drop of supply voltages, one corner, no crosstalk.
 Rules about densities are met once fill is put in, where blocks come together."""
@@ -51,6 +55,7 @@ def to_record(outcome: Outcome, foundry: Foundry) -> dict[str, Any]:
     return {
         "design": outcome.source.name,
         "top": outcome.source.top,
+        "clocks": ", ".join(outcome.clocks),
         "technology": foundry.name,
         "library": foundry.liberty.name,
         "tools": ", ".join(outcome.tools),
@@ -90,6 +95,7 @@ def to_markdown(record: Mapping[str, Any]) -> str:
         f"![cells and wires]({_PICTURE})",
         table([*map(_words, record["seeds"][0])], [[*map(_shown, seed.values())] for seed in record["seeds"]]),
         _NOTES.format(seed=record["seed"]),
+        *([_CLOCKS] if "," in record["clocks"] else []),
         _found(record["checks"]) if record["checks"] else "No check was asked for.",
         _NOT_CLAIMED,
     ]

@@ -151,6 +151,8 @@ class Outcome:
     """GDS."""
     checked: Checked | None
     tools: Sequence[str]
+    clocks: Sequence[str] = ()
+    """Ports; delays take them for one."""
 
 
 def find_foundry(name: str, roots: Sequence[Path], work: Path, *, checks: bool) -> Foundry:
@@ -182,7 +184,7 @@ def lay_out(source: Source, foundry: Foundry, request: Request, tell: Callable[[
         checked = flow.check(path, mapped, best, decks) if decks else None
         masks = path.read_bytes()
     tools = [yosys.package(), f"coloquinte {version('coloquinte')}", find_sta(), *([find_klayout()] if decks else [])]
-    return Outcome(source, request, mapped, layouts, best, masks, checked, tools)
+    return Outcome(source, request, mapped, layouts, best, masks, checked, tools, clocks)
 
 
 class _Flow:
@@ -206,7 +208,8 @@ class _Flow:
         """The netlist of cells."""
         source, foundry = self._source, self._foundry
         closed = unreachable(foundry.cells, foundry.technology)
-        make = partial(synthesise, source.rtlil, source.top, foundry.liberty, foundry.technology.kit, closed)
+        supplies = foundry.technology.straps["supplies"]
+        make = partial(synthesise, source.rtlil, source.top, foundry.liberty, foundry.technology.kit, closed, supplies)
         return self._step(f"synthesising {source.name}", Mapped, make, "synthesis", yosys.package())
 
     def lay(self, mapped: Mapped, clocks: Sequence[str], utilisation: float, seed: int) -> Layout:

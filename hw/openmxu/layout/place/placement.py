@@ -12,7 +12,7 @@ Coloquinte counts in integers. Its unit is a site's width, a row's height the ne
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any
 
@@ -53,9 +53,9 @@ def place(
     kit = technology.kit
     trees = buffers_of(mapped, kit)
     anywhere = with_trees(mapped, kit, dict.fromkeys(mapped.instances, (0.0, 0.0)))
-    core = _core(sum(library[master].width for master in anywhere.instances.values()), utilisation, technology)
+    core = _core([library[master].width for master in anywhere.instances.values()], utilisation, technology)
     ports = _ports(mapped, core)
-    few = Mapped(mapped.name, mapped.instances, {n: e for n, e in mapped.nets.items() if n not in trees}, mapped.ports)
+    few = replace(mapped, nets={net: ends for net, ends in mapped.nets.items() if net not in trees})
     first = _solve(few, library, core, ports, seed)
     whole = with_trees(mapped, kit, first)
     places = _solve(whole, library, core, ports, seed) if trees else first
@@ -73,11 +73,13 @@ def check_utilisation(utilisation: float) -> None:
         raise ValueError(f"utilisation must be at least {_LEAST_UTILISATION} and below 1, not {utilisation!r}")
 
 
-def _core(width: int, utilisation: float, technology: Technology) -> Core:
-    """The core for cells of a width in sum."""
-    step, row = technology.grid["x"], technology.grid["row"]
-    rows = max(1, round(math.sqrt(width * row / utilisation) / row))
-    return Core(math.ceil(width / utilisation / rows / step) * step, rows * row, technology)
+def _core(widths: Sequence[int], utilisation: float, technology: Technology) -> Core:
+    """The core for cells: rows are as wide as the widest cell, and as a strap of each supply, or wider."""
+    step, row, straps = technology.grid["x"], technology.grid["row"], technology.straps
+    width = sum(widths) / utilisation
+    rows = max(1, round(math.sqrt(width * row) / row))
+    least = len(straps["supplies"]) * (straps["width"] + straps["spacing"])
+    return Core(math.ceil(max(width / rows, least, *widths) / step) * step, rows * row, technology)
 
 
 def _ports(mapped: Mapped, core: Core) -> dict[str, Node]:
@@ -93,7 +95,10 @@ def _ports(mapped: Mapped, core: Core) -> dict[str, Node]:
     ]
     pins = len(mapped.ports)
     if pins > len(tracks):
-        raise ValueError(f"pins must be at most {len(tracks)}, the tracks that end around the core, not {pins}")
+        raise ValueError(
+            f"pins must be at most {len(tracks)}, the tracks that end around the core, not {pins}; "
+            "choose a lower utilisation"
+        )
     return {port: tracks[(2 * number + 1) * len(tracks) // (2 * pins)] for number, port in enumerate(mapped.ports)}
 
 

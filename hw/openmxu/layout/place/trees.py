@@ -9,11 +9,12 @@
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from statistics import mean
 from typing import TypeVar
 
 from openmxu.layout.kit import Buffer, Kit
-from openmxu.layout.place.synthesis import Mapped
+from openmxu.layout.place.synthesis import Mapped, instance_name
 from openmxu.layout.placed import Pins
 
 Point = tuple[float, float]
@@ -41,14 +42,14 @@ def with_trees(mapped: Mapped, kit: Kit, places: Mapping[str, Point]) -> Mapped:
         while len(ends) > FAN_OUT:
             above = []
             for group in _groups(ends, -(-len(ends) // FAN_OUT)):
-                name = f"t{len(instances)}"
+                name = instance_name(f"t{len(instances)}", nets)
                 instances[name] = buffer.cell
                 nets[f"${name}"] = ((name, buffer.output), *(end for end, _ in group))
                 middle = mean(x for _, (x, _) in group), mean(y for _, (_, y) in group)
                 above.append(((name, buffer.input), middle))
             ends = above
         nets[net] = (*source, *(end for end, _ in ends))
-    return Mapped(mapped.name, instances, nets, mapped.ports)
+    return replace(mapped, instances=instances, nets=nets)
 
 
 def _halves(mapped: Mapped, net: str) -> tuple[Pins, Pins]:

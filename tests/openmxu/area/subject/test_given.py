@@ -357,3 +357,15 @@ def test_options_belong_to_designs() -> None:
         {"filelist": Path("m.f")},
     ]
     assert parser.parse_args([]).designs == []
+
+
+def test_a_layouts_design_keeps_the_names_of_its_top_and_clock() -> None:
+    design = Given((Path("counter.v"),), "counter", include=(Path("inc"),), defines=(("MORE", "1"),))
+    for given, top in (
+        (design, "counter"),
+        (Given(amaranth="openmxu.arith:SignificandProduct(4)"), "SignificandProduct"),
+    ):
+        [point], failures = read_given([given], 60, lambda line: None, named=True)
+        assert (point.top, failures) == (top, [])
+        assert f"module \\{top}\n" in point.rtlil()
+        assert ("\\clk_i" in point.rtlil()) == (given is design)

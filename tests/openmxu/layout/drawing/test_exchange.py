@@ -39,3 +39,13 @@ def test_a_netlist_with_the_ports_of_its_design() -> None:
         "  nand u1 (.B(a[1]), .A(\\part.n[2] ), .Y(y));",
         "endmodule",
     ]
+
+
+def test_a_netlist_keeps_the_indices_of_its_ports() -> None:
+    ports = {f"q[{index}]": "output" for index in range(4, 8)} | {"d[4]": "input", "d[3]": "input", "one[5]": "input"}
+    assert write_netlist("top", ports, {}, {}).splitlines()[:4] == [
+        "module top(q, d, one);",
+        "  output [7:4] q;",
+        "  input [3:4] d;",
+        "  input [5:5] one;",
+    ]

@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -61,6 +62,13 @@ def test_figures(foundry: Foundry) -> None:
     assert "| design rules, minimal deck (91) | kept; densities: 2 |" in text
     assert "Not signed off: " in text
     assert to_record(_outcome(), foundry)["seeds"][0]["slack_ns"] is None
+
+
+@pytest.mark.parametrize("clocks", [(), ("my_ck",), ("a", "b")])
+def test_several_clocks_are_said_to_be_timed_as_one(foundry: Foundry, clocks: tuple[str, ...]) -> None:
+    text = to_markdown(to_record(replace(_outcome(), clocks=clocks), foundry))
+    assert f"| clocks | {', '.join(clocks)} |" in text
+    assert ("one clock with several ports" in text) == (len(clocks) > 1)
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import pytest
 
 from openmxu.layout.cells import Cell
 from openmxu.layout.place.placement import place
+from openmxu.layout.place.synthesis import Mapped
 from openmxu.layout.placed import Placed
 
 from ..conftest import IHP
@@ -101,7 +102,10 @@ def test_more_pins_than_tracks_are_refused() -> None:
     design = shift_register(1)
     spare = {f"spare[{number}]": "input" for number in range(999)}
     crowded = replace(design, ports={**design.ports, **spare}, nets={**design.nets, **dict.fromkeys(spare, ())})
-    with pytest.raises(ValueError, match=r"^pins must be at most \d+, the tracks that end around the core, not 1002$"):
+    with pytest.raises(
+        ValueError,
+        match=r"^pins must be at most \d+, the tracks that end around the core, not 1002; choose a lower utilisation$",
+    ):
         place(crowded, LIBRARY, FEW)
 
 
@@ -118,3 +122,13 @@ def test_rows_that_cells_do_not_fit_into() -> None:
         ValueError, match=r"^shift cannot be placed: the rows are too full; choose a lower utilisation$"
     ):
         place(shift_register(3), LIBRARY, FEW, utilisation=0.99)
+
+
+def test_a_core_has_room_for_its_widest_cell_and_for_straps() -> None:
+    straps = 2 * (3800 + 1640)
+    gate = Mapped("gate", {"u0": "inverter"}, {"i": (("u0", "A"),), "o": (("u0", "Y"),)}, {"i": "input", "o": "output"})
+    placed = place(gate, LIBRARY, FEW)
+    assert straps <= placed.width < straps + 480
+    assert _is_legal(placed, LIBRARY)
+    wide = {**LIBRARY, "inverter": replace(LIBRARY["inverter"], width=480 * 40)}
+    assert place(gate, wide, FEW, utilisation=0.99).width == 480 * 40

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from amaranth.hdl import Cat, Module, Signal
@@ -41,12 +42,42 @@ class _Design(wiring.Component):
         return m
 
 
-@pytest.mark.parametrize("name", ["a+b", "x.y", "né", "9a"])
-def test_ports_with_names_to_escape_are_refused(name: str) -> None:
-    ports = {name: {"direction": "input", "bits": [2, 3]}}
-    text = json.dumps({"modules": {"top": {"ports": ports, "cells": {}, "netnames": {}}}})
-    with pytest.raises(ValueError, match=rf"^ports must have names of .* in a layout, not '{re.escape(name)}'$"):
-        read_mapped(text, "top", IHP.kit)
+def _read(
+    ports: Mapping[str, Mapping[str, Any]], nets: Mapping[str, Mapping[str, Any]], cells: Mapping[str, Any]
+) -> Mapped:
+    """A netlist of Yosys's JSON, whose supplies are VDD and VSS."""
+    inputs = {name: {"direction": "input", **port} for name, port in ports.items()}
+    named = {name: {"attributes": {}, **net} for name, net in {**inputs, **nets}.items()}
+    module = {"ports": inputs, "cells": cells, "netnames": named}
+    return read_mapped(json.dumps({"modules": {"top": module}}), "top", IHP.kit, ("VDD", "VSS"))
+
+
+@pytest.mark.parametrize(
+    ("name", "more", "reason"),
+    [
+        *((name, {}, r"names of .* in a layout") for name in ("a+b", "x.y", "né", "9a", "q[0]")),
+        ("VDD", {}, "other names than the supplies"),
+        ("d", {"offset": -2}, "indices from 0 up in a layout, not as "),
+    ],
+)
+def test_ports_that_files_cannot_have_are_refused(name: str, more: dict[str, int], reason: str) -> None:
+    with pytest.raises(ValueError, match=rf"^ports must have {reason}.*'{re.escape(name)}'( has)?$"):
+        _read({name: {"bits": [2, 3], **more}}, {}, {})
+
+
+def test_names_of_a_design_are_kept() -> None:
+    """Bits have the indices of their buses, cells no name of a net, and nets none that a file cannot have."""
+    ports = {"u0": {"bits": [2]}, "q": {"bits": [3, 4], "offset": 6}, "d": {"bits": [5, 6], "offset": 3, "upto": 1}}
+    nets = {"VDD": {"bits": [7]}, "\\$9": {"bits": [8]}, "a/b": {"bits": [9]}, "$a": {"bits": [9], "hide_name": 1}}
+    pins = {"A": [7], "B": [8], "C": [9], "D": [2], "Y": [10]}
+    directions = {pin: "output" if pin == "Y" else "input" for pin in pins}
+    cell = {"type": "gate", "parameters": {}, "connections": pins, "port_directions": directions}
+    mapped = _read(ports, nets, {"one": cell})
+    assert [*mapped.ports] == ["u0", "q[6]", "q[7]", "d[4]", "d[3]"]
+    assert mapped.instances == {"u0_": "gate"}
+    assert mapped.nets["u0"] == (("u0_", "D"),)
+    assert {*mapped.nets} == {*mapped.ports, "$7", "$8", "$9", "$10"}
+    assert mapped.origins == {"$7": ("VDD",), "$8": ("$9",), "$9": ("a/b",)}
 
 
 @pytest.fixture(scope="module")
