@@ -142,7 +142,7 @@ def read_circuit(lines: Iterable[str], top: str) -> Circuit:
     Its comparison of the whole circuit is left alone: it pairs nets that are alike as it likes, and so cannot tell
     whether each has the right pins. But a database has the place of each cell.
     """
-    pins: dict[str, list[str]] = defaultdict(list)  # names of a cell's pins
+    pins: dict[tuple[str, str], list[str]] = defaultdict(list)  # names of a cell's pins, in masks (J) and schematic (H)
     cells: list[Place] = []
     texts: dict[str, str] = {}  # of nets, by number
     ends: dict[str, list[tuple[Place, str]]] = defaultdict(list)
@@ -155,21 +155,26 @@ def read_circuit(lines: Iterable[str], top: str) -> Circuit:
             circuit = match[1].upper()
             if section == "Z" and match[2] in _EQUAL:
                 equal.add(circuit)
-        elif section != "J":
-            continue
         elif match := re.match(r"  P\(\d+(?: I\((?:'(.*)'|(.*?))\))?\)", line):
-            pins[circuit].append(match[1] or match[2] or "no name")
-        elif circuit != top.upper():
+            pins[section, circuit].append(match[1] or match[2] or "no name")
+        elif section == "Z" and (match := re.match(r"   P\((\d+) (\d+) ", line)) and circuit != top.upper():
+            # KLayout knows a cell's pins by its transistors: each must have the schematic's name, too.
+            ours, theirs = (
+                pins[side, circuit][int(number) :][:1] for side, number in zip("JH", match.groups(), strict=True)
+            )
+            if [name.upper() for name in ours] != [name.upper() for name in theirs]:
+                equal.discard(circuit)
+        elif section != "J" or circuit != top.upper():
             continue
         elif match := re.match(r"  N\((\d+)(?: I\((?:'(.*)'|(.*?))\))?", line):
             texts[match[1]] = match[2] or match[3] or ""
         elif match := re.match(r"  X\(\d+ (\S+) (.*)", line):
             cells.append(Place(*match.groups()))
         elif match := re.match(r"   P\((\d+) (\d+)\)", line):
-            ends[match[2]].append((cells[-1], pins[cells[-1].master.upper()][int(match[1])]))
+            ends[match[2]].append((cells[-1], pins["J", cells[-1].master.upper()][int(match[1])]))
         elif match := re.match(r"  D\((?:\d+) (\S+)", line):
             wrong.append(f"a transistor {match[1]} is in no cell")
-    if top.upper() not in pins:
+    if ("J", top.upper()) not in pins:
         raise CheckError(f"KLayout's database must have {top}")
     wrong += [
         f"circuit {name} differs" for name in sorted({cell.master for cell in cells}) if name.upper() not in equal

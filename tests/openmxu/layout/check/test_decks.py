@@ -93,18 +93,23 @@ J(
 H(
  X(CELL
   N(1 I(Q))
-  P(1 I(Q))
+  P(1 I('Y[0]'))
+  P(2 I(A))
  )
 )
 Z(
  X(cell CELL 1
   Z(
    N(1 2 1)
+   P(0 1 1)
+   P(1 0 1)
+   P(2 () 1)
   )
  )
  X(top TOP 0
   Z(
    N(1 2 0)
+   P(0 0 0)
   )
  )
 )
@@ -128,6 +133,7 @@ def test_database_is_read() -> None:
         ("X(cell CELL 1", "X(cell CELL S B('not compared')", "circuit cell differs"),
         ("X(cell CELL 1", "X(cell () 1", "circuit cell differs"),
         ("X(cell CELL 1", "X(cell2 CELL2 1", "circuit cell differs"),
+        ("   P(0 1 1)", "   P(0 0 1)", "circuit cell differs"),  # its A is the schematic's Y
         ("  X(1 cell", "  D(1 D$nmos\n  )\n  X(1 cell", "a transistor D$nmos is in no cell"),
     ],
 )

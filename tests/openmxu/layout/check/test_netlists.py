@@ -145,6 +145,8 @@ def _swapped(one: tuple[str, str], other: tuple[str, str]) -> Nets:
 
 def test_masks_of_the_placed_circuit_match() -> None:
     assert misdrawn(_masks(_DRAWN.nets, _TEXTS), _DRAWN, IHP_LIKE) == []
+    nowhere = replace(_DRAWN, nets={**_DRAWN.nets, "n": (("inverter1", "Z"),)})
+    assert misdrawn(_masks(_DRAWN.nets, _TEXTS), nowhere, IHP_LIKE) == []
     unused = replace(_DRAWN, nets={**_DRAWN.nets, "idle": ()}, ports={**_DRAWN.ports, "idle": (1, 0, 0)})
     assert misdrawn(_masks(unused.nets, {**_TEXTS, "idle": "idle"}), unused, IHP_LIKE) == []
 
