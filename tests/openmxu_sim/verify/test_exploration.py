@@ -3,6 +3,7 @@
 That it closes on units without is checked in test_checks.py.
 """
 
+import ctypes
 from dataclasses import replace
 from typing import Any
 
@@ -11,11 +12,14 @@ import pytest
 from openmxu import yosys
 from openmxu.spec.config import MxuConfig
 from openmxu.unit.mxu import Mxu
+from openmxu_sim.netlist.native import compile_c
+from openmxu_sim.verify import exploration
 from openmxu_sim.verify.exploration import ExplorationError, explore
 from openmxu_sim.verify.exploration.bugs import SEEDED_BUGS, Bug, seeded
 from openmxu_sim.verify.exploration.word_netlist import WordNetlist, read_unit
 
 from ...conftest import slow
+from ...scarce import fail_at, scarce
 
 _SMALL = MxuConfig(rows=2, columns=2, depth=2)
 _MARKS, _BEAT = 'getattr(admission, f"i_{mark}").eq(', "Value.cast(beat.data)"
@@ -105,3 +109,20 @@ def test_registers_without_the_clock_are_refused() -> None:
 def test_bounds(bounds: dict[str, int], error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         explore(_SMALL, **bounds)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [1, 6, 20])
+def test_no_memory(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An allocation fails."""
+
+    def compiled(source: str) -> ctypes.CDLL:
+        library = compile_c(scarce(source))
+        fail_at(library, number)
+        return library
+
+    monkeypatch.setattr(exploration, "compile_c", compiled)
+    with pytest.raises(
+        ExplorationError, match=r"^more memory than there is, after \d+ states of control and \d+ of data$"
+    ):
+        explore(replace(_SMALL, columns=1), longest_tile=1, longest_sum=1)

@@ -59,11 +59,19 @@ typedef struct {
   uint32_t *chosen;                             /* the node at which a terminal is reached, or 0 */
   route *routes;
   uint32_t present;
+  int starved; /* there was no memory for something: what was found since is incomplete */
   place window[2], box[2]; /* lower left and upper right corner of a search, and of its target on the target's level */
 } router;
 
-static void append(list *l, uint32_t item) {
-  if (l->length == l->room) l->items = realloc(l->items, sizeof *l->items * (l->room = l->room * 2 + 8));
+static void append(router *r, list *l, uint32_t item) {
+  if (l->length == l->room) {
+    uint32_t room = l->room * 2 + 8, *more = realloc(l->items, sizeof *more * room);
+    if (!more) {
+      r->starved = 1;
+      return;
+    }
+    l->items = more, l->room = room;
+  }
   l->items[l->length++] = item;
 }
 
@@ -81,30 +89,44 @@ static uint32_t node_at(const router *r, place at) {
   return 1 + at.level * r->plane + (at.level & 1 ? at.y * (r->columns + 1) + at.x : at.x * (r->rows + 1) + at.y);
 }
 
+void router_free(router *r) {
+  for (uint32_t i = 0; r->routes && i < r->nets; i++) free(r->routes[i].nodes.items), free(r->routes[i].vias.items);
+  free(r->use), free(r->history), free(r->cost), free(r->came), free(r->touched.items), free(r->heap);
+  free(r->routes), free(r->chosen), free(r);
+}
+
+/* Returns NULL if there is not enough memory. */
 router *router_new(const int32_t *sizes, const uint32_t *terminals, const uint32_t *accesses, const uint32_t *nodes,
                    const uint32_t *blocked) {
   router *r = calloc(1, sizeof *r);
+  if (!r) return NULL;
   r->columns = sizes[0], r->rows = sizes[1], r->levels = sizes[2];
   r->step[0] = sizes[3], r->step[1] = sizes[4], r->via = sizes[5], r->nets = sizes[6];
   r->plane = (r->columns + 1) * (r->rows + 1), r->size = r->plane * r->levels + 1;
   r->use = calloc(r->size, sizeof *r->use), r->history = calloc(r->size, sizeof *r->history);
   r->cost = malloc(r->size * sizeof *r->cost), r->came = calloc(r->size, 1);
+  r->routes = calloc(r->nets + 1, sizeof *r->routes), r->chosen = calloc(terminals[r->nets] + 1, sizeof *r->chosen);
+  if (!r->use || !r->history || !r->cost || !r->came || !r->routes || !r->chosen) {
+    router_free(r);
+    return NULL;
+  }
   for (uint32_t n = 0; n < r->size; n++) r->cost[n] = UINT32_MAX;
   for (int32_t i = 0; i < sizes[7]; i++) r->use[blocked[i]] |= BLOCKED;
   r->terminals = terminals, r->accesses = accesses, r->nodes = nodes;
-  r->routes = calloc(r->nets, sizeof *r->routes), r->chosen = calloc(terminals[r->nets] + 1, sizeof *r->chosen);
   return r;
-}
-
-void router_free(router *r) {
-  for (uint32_t i = 0; i < r->nets; i++) free(r->routes[i].nodes.items), free(r->routes[i].vias.items);
-  free(r->use), free(r->history), free(r->cost), free(r->came), free(r->touched.items), free(r->heap);
-  free(r->routes), free(r->chosen), free(r);
 }
 
 /* The heap's least item is the least estimate in the upper half, then the least node. */
 static void push(router *r, uint64_t item) {
-  if (r->length == r->room) r->heap = realloc(r->heap, sizeof *r->heap * (r->room = r->room * 2 + 1024));
+  if (r->length == r->room) {
+    uint32_t room = r->room * 2 + 1024;
+    uint64_t *more = realloc(r->heap, sizeof *more * room);
+    if (!more) {
+      r->starved = 1;
+      return;
+    }
+    r->heap = more, r->room = room;
+  }
   uint32_t i = r->length++;
   for (; i && r->heap[(i - 1) / 2] > item; i = (i - 1) / 2) r->heap[i] = r->heap[(i - 1) / 2];
   r->heap[i] = item;
@@ -140,7 +162,7 @@ static uint32_t penalty(const router *r, uint32_t gap) { return (r->use[gap] & C
 
 static void reach(router *r, uint32_t n, uint32_t cost, uint8_t came) {
   if (cost >= r->cost[n]) return;
-  if (r->cost[n] == UINT32_MAX) append(&r->touched, n);
+  if (r->cost[n] == UINT32_MAX) append(r, &r->touched, n);
   r->cost[n] = cost, r->came[n] = came;
   push(r, (uint64_t)(cost + estimate(r, n)) << 32 | n);
 }
@@ -181,17 +203,17 @@ static uint32_t search(router *r) {
 static uint32_t trace(router *r, route *net, uint32_t n) {
   while (r->came[n] >= STEP) {
     int kind = r->came[n] < BELOW ? STEP : r->came[n] < ABOVE ? BELOW : ABOVE;
-    append(&net->nodes, n);
+    append(r, &net->nodes, n);
     n = r->came[n] > kind ? n - 1 : n + 1;
     if (kind == STEP) continue;
-    append(&net->nodes, n);
+    append(r, &net->nodes, n);
     place at = place_of(r, n);
     at.level += kind == BELOW ? -1 : 1;
     uint32_t before = node_at(r, at);
-    append(&net->vias, kind == BELOW ? before : n);
+    append(r, &net->vias, kind == BELOW ? before : n);
     n = before;
   }
-  if (r->came[n] == PIN) append(&net->nodes, n);
+  if (r->came[n] == PIN) append(r, &net->nodes, n);
   return n;
 }
 
@@ -257,6 +279,10 @@ static void route_net(router *r, uint32_t index, int32_t margin) {
   uint32_t first = r->terminals[index], count = r->terminals[index + 1] - first, seen = 0;
   candidate *waiting = malloc(sizeof *waiting * (count + 1));
   net->nodes.length = net->vias.length = net->failed = 0;
+  if (!waiting) {
+    r->starved = 1;
+    return;
+  }
   for (uint32_t i = 0; i < count; i++) {
     r->chosen[first + i] = 0;
     waiting[i] = (candidate){first + i, place_of(r, r->nodes[r->accesses[first + i]]), {0, 0, 0}, INT32_MAX};
@@ -290,10 +316,10 @@ static int shares(const router *r, const route *net) {
 }
 
 /* One pass over the nets, in an order, each with those that it shares a gap with; returns the gaps shared after it, and
-   how many nets are not routed. */
-uint32_t router_pass(router *r, const uint32_t *order, uint32_t present, uint32_t history, int32_t margin,
+   how many nets are not routed; or -1 if there is not enough memory, after which there is no other pass. */
+int32_t router_pass(router *r, const uint32_t *order, uint32_t present, uint32_t history, int32_t margin,
                      uint32_t *failed) {
-  uint32_t conflicts = 0;
+  int32_t conflicts = 0;
   r->present = present, *failed = 0;
   for (uint32_t i = 0; i < r->nets; i++) {
     route *net = &r->routes[order[i]];
@@ -301,6 +327,7 @@ uint32_t router_pass(router *r, const uint32_t *order, uint32_t present, uint32_
       claim(r, net, -1);
       route_net(r, order[i], margin);
       claim(r, net, 1);
+      if (r->starved) return -1;
     }
     *failed += net->failed;
   }

@@ -19,6 +19,8 @@ from openmxu.runtime import native
 _PASSES = 80
 """Passes after which the router gives up; what it can route takes up to 20."""
 
+_STARVED = "there is not enough memory to route the design"
+
 _STEP, _VIA = 100, 400
 """Costs of the longer step and of a via."""
 
@@ -181,12 +183,16 @@ def _solve(
     functions = _compiled(native.resource(__package__, "router.c"))
     arrays = (sizes, terminals, accesses, nodes, blocked)
     memory = ctypes.c_void_p(functions.router_new(*(array.ctypes for array in arrays)))
+    if not memory:
+        raise MemoryError(_STARVED)
     try:
         order = np.array(sorted(range(len(nets)), key=lambda net: _span(nets[net])), np.uint32)
         failed = np.zeros(1, np.uint32)
         for number in range(_PASSES):
             costs = min(_FIRST * 3**number // 2**number, _LAST), _HISTORY, _MARGIN + 2 * number
             conflicts = functions.router_pass(memory, order.ctypes, *costs, failed.ctypes)
+            if conflicts < 0:
+                raise MemoryError(_STARVED)
             tell(f"pass {number + 1}: {conflicts} conflicts, {failed[0]} nets not routed")
             if not conflicts:
                 break

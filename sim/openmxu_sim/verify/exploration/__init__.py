@@ -95,7 +95,7 @@ _FAILURES = (
     "the unit hangs",
     "the error is wrong",
 )
-_GIVEN_UP = ("more terms than there is room for", "more states than there is room for")
+_GIVEN_UP = ("more terms than there is room for", "more states than there is room for", "more memory than there is")
 
 _TRACE = 4096
 

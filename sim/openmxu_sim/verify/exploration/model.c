@@ -1,5 +1,6 @@
 /* Terms, and what the contract of numbers makes of the beats that a unit has taken. */
 
+#include <setjmp.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -16,7 +17,7 @@ enum { PLACES = MOST_MISTAKES ? DEPTH : LONGEST_TILE };
 
 enum failure {
   HOLDS, UNDEFINED, WRONG_RESULT, UNEXPECTED_RESULT, RESULT_WITHDRAWN, TOO_MANY_TAKEN, RESULTS_LOST, HANGS,
-  WRONG_MISTAKE, OUT_OF_TERMS, OUT_OF_STATES
+  WRONG_MISTAKE, OUT_OF_TERMS, OUT_OF_STATES, OUT_OF_MEMORY
 };
 
 /* What a unit says of its senders; see the reference of streams. */

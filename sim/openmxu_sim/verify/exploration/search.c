@@ -68,9 +68,11 @@ static uint32_t *drains, *offers, *controls; /* controls: of each state of data,
 static bool *progresses;
 static set *live;
 
+static jmp_buf starved; /* where the search ends if there is not enough memory */
+
 static void *allocate(void *old, size_t size) {
   void *new = realloc(old, size);
-  if (!new) abort();
+  if (!new) longjmp(starved, 1);
   return new;
 }
 
@@ -376,7 +378,7 @@ static void find_live(void) {
   memset(alone, 0, sizeof alone);
   for (int place = 0; place < UNIT_TERMS; place++) alone[place][place / 64] = UINT64_C(1) << place % 64;
   live = aligned_alloc(sizeof *live, control.count * sizeof *live);
-  if (!live) abort();
+  if (!live) longjmp(starved, 1);
   memset(live, 0, control.count * sizeof *live);
   for (bool changed = true; changed;) {
     changed = false;
@@ -487,13 +489,8 @@ static void retrace(const struct graph *g, uint32_t index, bool more, struct rep
   if (more && report->steps <= limit) report->trace[report->steps - 1] = last;
 }
 
-void explore(uint64_t most, void (*progress)(uint64_t, uint64_t), struct report *report) {
+static enum failure search(struct report *report, void (*progress)(uint64_t, uint64_t)) {
   uint32_t where = 0;
-  memset(report, 0, sizeof *report);
-  memset(products, 0, sizeof products), memset(sums, 0, sizeof sums);
-  memset(conversions, 0, sizeof conversions), memset(clearings, 0, sizeof clearings);
-  terms_known = LEAVES, tagged[TAGGED] = true;
-  control.most = data.most = most;
   enum failure failure = search_control(report, progress, &where);
   if (failure) {
     retrace(&control, where, failure <= TOO_MANY_TAKEN, report);
@@ -502,6 +499,17 @@ void explore(uint64_t most, void (*progress)(uint64_t, uint64_t), struct report 
     failure = search_data(report, progress, &where);
     if (failure) retrace(&data, where, failure <= TOO_MANY_TAKEN, report);
   }
+  return failure;
+}
+
+void explore(uint64_t most, void (*progress)(uint64_t, uint64_t), struct report *report) {
+  enum failure failure = OUT_OF_MEMORY;
+  memset(report, 0, sizeof *report);
+  memset(products, 0, sizeof products), memset(sums, 0, sizeof sums);
+  memset(conversions, 0, sizeof conversions), memset(clearings, 0, sizeof clearings);
+  terms_known = LEAVES, tagged[TAGGED] = true;
+  control.most = data.most = most;
+  if (!setjmp(starved)) failure = search(report, progress);
   report->failure = failure, report->control_states = control.count, report->states = data.count;
   clean(&control), clean(&data);
   free(edges), free(first_edges), free(drains), free(offers), free(controls), free(progresses), free(live);

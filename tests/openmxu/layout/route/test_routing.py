@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Mapping, Sequence
+from itertools import count
 
 import pytest
 
@@ -11,6 +12,7 @@ from openmxu.layout.route.routing import Pads, Route, RoutingError, Via, Wire, r
 from openmxu.layout.technology import Rect
 from openmxu.runtime import native
 
+from ....scarce import enough, fail_at, scarce
 from ..conftest import IHP
 from .checker import PIN, Place, broken
 
@@ -177,8 +179,8 @@ MUTANTS = {
     "a via right on a pin": ("    if (r->came[n] == PIN) continue;\n", ""),
     "a via into a wall": ("      if (r->use[across] & BLOCKED) continue;\n", ""),
     "a step into a wall": (" || r->use[next] & BLOCKED) continue", ") continue"),
-    "a via without its node": ("    append(&net->nodes, n);\n    place at", "    place at"),
-    "a via that is lost": ("    append(&net->vias, kind == BELOW ? before : n);\n", ""),
+    "a via without its node": ("    append(r, &net->nodes, n);\n    place at", "    place at"),
+    "a via that is lost": ("    append(r, &net->vias, kind == BELOW ? before : n);\n", ""),
     "an end that is left out": ("  while (count > 1 && !net->failed)", "  while (count > 2 && !net->failed)"),
     "conflicts are not seen": ("if ((r->use[n] & COUNT) > 1) {", "if ((r->use[n] & COUNT) > 2) {"),
     "nets are not taken up": ("net->failed || shares(r, net)", "net->failed"),
@@ -203,3 +205,26 @@ def test_mistakes_are_seen(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
         if seen:
             break
     assert seen
+
+
+def test_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each allocation fails once."""
+    text = scarce(native.resource("openmxu.layout.route", "router.c"))
+    monkeypatch.setattr(native, "resource", lambda *_: text)
+    library, case = routing._compiled(text), crowd(1)
+    for number in count(1):
+        fail_at(library, number)
+        if number > 1000 or not starves(case):
+            break
+        assert not enough(library)
+    assert 20 < number < 1000
+    assert enough(library)
+
+
+def starves(case: Case) -> bool:
+    try:
+        routes = route(case.placed, case.pads, IHP, blocked=WALLS)
+    except MemoryError as error:
+        return str(error) == "there is not enough memory to route the design"
+    assert not broken(routes, case.ends, WALLS)
+    return False
