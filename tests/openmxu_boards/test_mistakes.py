@@ -3,6 +3,7 @@
 """What boards and their commands refuse, and what they say then."""
 
 import gc
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -93,11 +94,18 @@ PORTS = "port must be a name, or a name, @ and a baud rate of at most 12000000, 
 NO_PORTS = ("x@fast", "x@0", "x@00", "x@99999999999999", "@9600")
 BITMAP = "the unpacked bitstream has a line that is not understood"
 NETLIST = "the routed netlist is none that nextpnr has written"
+NO_FIELDS = [("type", 1), ("attributes", [1]), ("parameters", {"A": 1}), ("connections", {"A": [None]})]
 ARTY = "amaranth_boards.arty_a7:ArtyA7_35Platform"
 ICE = find_board("icebreaker")
 NO_PINS = replace(ICE, platform=("no_such_boards", "Platform"))
 NO_UART = replace(ICE, uart=None)
 UNIT = MxuConfig(rows=2, columns=2, source=BF16)
+
+
+def netlist(**fields: object) -> str:
+    cell = {"type": "TRELLIS_FF", "attributes": {}, "parameters": {}, "connections": {}} | fields
+    return json.dumps({"modules": {"top": {"cells": {"c": cell}}}})
+
 
 unit = partial(replace, UNIT)
 machine = partial(Machine, buffers=Buffers())
@@ -159,7 +167,11 @@ MISTAKES: dict[type[Exception], list[tuple[Callable[[], object], str]]] = {
         (lambda: Ice40Pll.choose(12e6, MHZ), "source must be a positive integer of Hz, not 12000000.0"),  # type: ignore[arg-type]
     ],
     CircuitError: [
-        *((partial(read_circuit, text, "G2"), NETLIST) for text in ("", "{}", '{"modules": {"a": {}, "b": {}}}')),
+        *(
+            (partial(read_circuit, text, "G2"), NETLIST)
+            for text in ("", "{}", '{"modules": {"a": {}, "b": {}}}', "[" * 9999)
+        ),
+        *((partial(read_circuit, netlist(**{field: value}), "G2"), NETLIST) for field, value in NO_FIELDS),
         (lambda: read_bitmap(""), "the unpacked bitstream has no device and no tiles"),
         (lambda: read_bitmap(".device 5k\n"), "the unpacked bitstream has no device and no tiles"),
         (lambda: read_bitmap(".ram_data 1 one\n00\n"), f"{BITMAP}: .ram_data 1 one"),

@@ -10,6 +10,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from html import escape
@@ -141,6 +142,16 @@ class Placement:
         return {part: "".join(path) for part, path in paths.items()}
 
 
+@contextmanager
+def of_nextpnr(what: str) -> Iterator[None]:
+    """Say in a line that a file is none that nextpnr writes."""
+    try:
+        yield
+    except (LookupError, TypeError, AttributeError, ValueError, ArithmeticError, RecursionError) as error:
+        raise RuntimeError(f"nextpnr's {what} cannot be read: {error!r}") from None
+
+
+@of_nextpnr("netlist")
 def read_placement(netlist: str | bytes) -> Placement:
     """Read the placement from a netlist of ``nextpnr --write``."""
     tiles: dict[tuple[int, int], Counter[str]] = {}

@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from math import prod
 from typing import Any
 
 from openmxu_boards.bitstream.placement import described
@@ -34,7 +35,7 @@ def entry(report: str, throughput: Throughput | None = None) -> dict[str, Any]:
     try:
         build: dict[str, Any] = json.loads(report)
         to_markdown([build | {"throughput": None}])
-    except (KeyError, TypeError, ValueError) as error:
+    except (LookupError, TypeError, AttributeError, ValueError, ArithmeticError, RecursionError) as error:
         raise ValueError(f"it is no report that this version of openmxu board build leaves: {error!r}") from None
     return build | {"throughput": throughput and asdict(throughput)}
 
@@ -49,7 +50,7 @@ def of_json(record: str) -> list[dict[str, Any]]:
     try:
         builds: list[dict[str, Any]] = json.loads(record)["builds"]
         list(map(_key, builds))
-    except (KeyError, TypeError, ValueError) as error:
+    except (LookupError, TypeError, AttributeError, ValueError, RecursionError) as error:
         raise ValueError(f"json must be a record of builds, not {record[:40]!r}: {error}") from None
     return builds
 
@@ -143,7 +144,8 @@ def _throughput(builds: Sequence[Mapping[str, Any]]) -> list[str]:
 
 def peak(build: Mapping[str, Any]) -> float:
     """Throughput of the array at its clock if it is always fed, in GFLOP/s."""
-    return float(2 * build["unit"]["rows"] * build["unit"]["columns"] * build["frequency"] / 1e9)
+    sizes = build["unit"]["rows"], build["unit"]["columns"], build["frequency"]
+    return 2 * prod(map(float, sizes)) / 1e9
 
 
 def reached(build: Mapping[str, Any]) -> float:

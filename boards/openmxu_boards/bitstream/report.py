@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from openmxu_boards.bitstream.placement import described
+from openmxu_boards.bitstream.placement import described, of_nextpnr
 from openmxu_boards.devices.boards import Board
 
 
@@ -164,6 +164,7 @@ def unit_of(board: Board) -> dict[str, Any]:
     }
 
 
+@of_nextpnr("report")
 def read_clocks(report: Any) -> tuple[Clock, ...]:
     """The clocks in nextpnr's JSON report."""
     clocks = tuple(
@@ -175,6 +176,7 @@ def read_clocks(report: Any) -> tuple[Clock, ...]:
     return clocks
 
 
+@of_nextpnr("report")
 def read_path(report: Any) -> LongestPath | None:
     """The longest path between registers in nextpnr's JSON report, if there is one."""
 
@@ -195,6 +197,7 @@ def read_path(report: Any) -> LongestPath | None:
     )
 
 
+@of_nextpnr("report")
 def read_utilisation(report: Any) -> tuple[Usage, ...]:
     """The kinds of cells in nextpnr's JSON report of which at least one is used."""
     return tuple(

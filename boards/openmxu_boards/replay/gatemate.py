@@ -75,7 +75,7 @@ class _Reader(Reader):
             f"n{bit}"
             for cell in module["cells"].values()
             for port, bits in cell["connections"].items()
-            if cell["port_directions"][port] != "input"
+            if cell.get("port_directions", {}).get(port) != "input"
             for bit in bits
         }
         self._sizes = {}

@@ -18,10 +18,20 @@ def parse(text: str) -> Mapping[str, Any]:
     """The module of a netlist."""
     try:
         [module] = json.loads(text)["modules"].values()
-        module["cells"].items()
-    except (ValueError, KeyError, TypeError, AttributeError):
+        if not all(map(_is_cell, module["cells"].values())):
+            raise ValueError
+        return {**module, "settings": dict(module.get("settings", {}))}
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise CircuitError("the routed netlist is none that nextpnr has written") from None
-    return dict(module)
+
+
+def _is_cell(cell: Mapping[str, Any]) -> bool:
+    """Whether a cell has the fields that readers need."""
+    texts = (*cell["attributes"].values(), *cell["parameters"].values(), *cell.get("port_directions", {}).values())
+    bits = [bit for port in cell["connections"].values() for bit in port]
+    return all(isinstance(text, str) for text in (cell["type"], *texts)) and all(
+        type(bit) in (int, str) for bit in bits
+    )
 
 
 def inverse(wire: str) -> str:

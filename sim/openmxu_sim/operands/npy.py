@@ -101,7 +101,7 @@ def _array(file: BinaryIO, length: int | None, path: Path, parameter: str) -> np
         )
     try:
         return np.ndarray(shape, dtype, content, order="F" if fortran else "C")
-    except (ValueError, OverflowError) as error:  # a length beyond numpy's, beside a length of 0
+    except (ValueError, TypeError, OverflowError) as error:  # a length beyond numpy's, beside a length of 0; True
         raise refusal(str(error)) from None
 
 

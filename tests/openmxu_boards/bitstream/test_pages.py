@@ -75,7 +75,9 @@ def test_a_section_for_each_build() -> None:
     assert drawing_name(build) == "my_board-MyPlatform-system-1x12.svg"
 
 
-@pytest.mark.parametrize("text", ["{}", "[]", "no JSON", json.dumps({"builds": [{}]})])
+@pytest.mark.parametrize(
+    "text", ["{}", "[]", "no JSON", "[" * 10_000, json.dumps({"builds": [{}]}), '{"builds": [[]]}']
+)
 def test_no_record(text: str) -> None:
     with pytest.raises(ValueError, match=r"^json must be a record of builds, not "):
         of_json(text)
@@ -160,6 +162,7 @@ def test_a_unit_that_only_python_makes(builds: list[Path], measured: Mock, tmp_p
 
 _NO_FILE = "DIR must be a folder of openmxu board build; {}: No such file or directory"
 _NO_REPORT = "{}: it is no report that this version of openmxu board build leaves"
+_REPORT = json.loads(REPORT.to_json())
 _NO_ROWS = json.loads(REPORT.to_json())
 del _NO_ROWS["unit"]["rows"]
 
@@ -172,6 +175,13 @@ del _NO_ROWS["unit"]["rows"]
         ("report.json", "{}", f"{_NO_REPORT}: KeyError"),
         ("report.json", json.dumps(_NO_ROWS), _NO_REPORT),
         ("report.json", "no JSON", _NO_REPORT),
+        *(
+            ("report.json", json.dumps(_REPORT | {name: value}), _NO_REPORT)
+            for name, value in (
+                *(("unit", []), ("unit", _REPORT["unit"] | {"rows": [0], "columns": 1 << 40})),
+                *(("frequency", 10**400), ("versions", []), ("seconds", [1])),
+            )
+        ),
     ],
 )
 def test_no_build(name: str, content: str | None, message: str, builds: list[Path], refused: Said) -> None:

@@ -74,6 +74,14 @@ def test_read() -> None:
         read_placement(json.dumps({"modules": {"top": {"cells": nowhere}}}))
 
 
+@pytest.mark.parametrize(
+    "text", ["", "[]", "[" * 10_000, '{"modules": {"top": {}}}', '{"modules": {"top": {"cells": [1]}}}']
+)
+def test_no_netlist(text: str) -> None:
+    with pytest.raises(RuntimeError, match=r"^nextpnr's netlist cannot be read: \w+Error\("):
+        read_placement(text)
+
+
 def test_drawing() -> None:
     """The area of each colour is in proportion to the cells, and lies where they do."""
     tiles = {(0, 0): {"row 0, column 0": 4, OTHERS: 4}, (29, 9): {"accumulators": 2}}

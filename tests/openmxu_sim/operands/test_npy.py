@@ -80,6 +80,7 @@ _BAD = {
     "both negative": _file(_described("(-2, -2)"), bytes(64)),
     "beyond int64 beside 0": _file(_described("(0, 99999999999999999999)")),
     "beyond numpy beside 0": _file(_described("(0, 9223372036854775807, 4)")),
+    "no integer": _file(_described("(3, False)")),
     "no tuple": _file(_described("4")),
     "floats": _file(_described("(2.0, 2)"), bytes(64)),
     "no type": _file(_described("(1, 1)", descr="'<q9'"), bytes(64)),
