@@ -291,15 +291,19 @@ def _started(
     token = f"{watch.token}.{next(_numbers)}."
     tokens = ":".join([*filter(None, [environment.get(ANCESTORS)]), token])
     with source.open("rb") as stdin:
-        child = subprocess.Popen(
-            command,
-            cwd=directory,
-            env={**environment, ANCESTORS: tokens},
-            stdin=stdin,
-            stdout=files[0],
-            stderr=files[-1],
-            start_new_session=True,
-        )
+        try:
+            child = subprocess.Popen(
+                command,
+                cwd=directory,
+                env={**environment, ANCESTORS: tokens},
+                stdin=stdin,
+                stdout=files[0],
+                stderr=files[-1],
+                start_new_session=True,
+            )
+        except BaseException:
+            kill_descendants(token)  # it may have started: what failed may be asking it how its start went
+            raise
     try:
         watch.add(b"group %d" % child.pid)
         with _family.get().holding(child):

@@ -1,19 +1,22 @@
 """Children and temporary folders end with the call, and with the process, however these end."""
 
+import gc
 import os
 import signal
 import threading
 import time
+import uuid
 from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
 from openmxu.runtime import process
 from openmxu.runtime.process import Done, TimeLimitError, call, run, threads, workspace
-from openmxu_studies.faults.leftovers import MARKER, leftovers
+from openmxu_studies.faults.leftovers import MARKER, leftovers, processes
 
 from .conftest import contents, python, wait_until
 
@@ -209,3 +212,16 @@ def test_an_interrupt_in_a_library(folder: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         run(["sleep", "1000"], what="sleep", limit=1000)
     assert list(folder.iterdir()) == []
+
+
+@pytest.mark.filterwarnings("ignore:subprocess .* is still running:ResourceWarning")
+def test_a_child_whose_start_is_not_known_to_have_succeeded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is killed, though nobody has its number."""
+    marker = uuid.uuid4().hex
+    shell("true")  # the watcher is there from now on
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "read", Mock(side_effect=OSError(5, "Input/output error")))
+        with pytest.raises(OSError, match="Input/output error"):
+            process.run(["sleep", "60"], what="sleep", limit=60, environment=os.environ | {MARKER: marker})
+    gc.collect()  # subprocess warns of it now, and reaps it
+    wait_until(lambda: not processes(marker), 5)
