@@ -11,7 +11,7 @@ QUICK := tests/test_architecture.py tests/openmxu/arith tests/openmxu/cli/test_c
   tests/openmxu/area/target/test_liberty.py tests/openmxu_sim/golden tests/openmxu_sim/netlist \
   tests/openmxu_sim/engines/test_model.py tests/openmxu_sim/operands tests/openmxu_sim/studies/test_studies.py
 
-.PHONY: help setup setup-browser setup-litex setup-models demo test quick slow thorough lint docs boards wheel release size verify \
+.PHONY: help setup setup-browser setup-litex setup-models demo test quick slow thorough torture lint docs boards wheel release size verify \
   verify-arithmetic verify-unit verify-engines verify-mutants faults bench study recipes networks layouts areas digits clean
 
 help: ## show this list
@@ -64,6 +64,11 @@ slow: setup ## longer tests, in half an hour
 
 thorough: setup ## the longest tests, in a quarter of an hour; before a release
 	@$(BIN)/python -m pytest -n 2 --dist worksteal -m thorough
+
+# SEED=N instead of today's; SECONDS=N for each reader and command, instead of 5.
+torture: setup ## damaged files, failing calls, random commands, sanitized C code: ten minutes
+	@$(if $(SEED),OPENMXU_TORTURE_SEED=$(SEED)) $(if $(SECONDS),OPENMXU_TORTURE_SECONDS=$(SECONDS)) \
+	  $(BIN)/python -m pytest -n 2 --dist worksteal -m torture tests/torture
 
 lint: $(VENV)/.all $(VENV)/.lint ## style, types, direction of dependencies
 	@$(BIN)/ruff check

@@ -11,7 +11,7 @@ _SEED, _SECONDS = "OPENMXU_TORTURE_SEED", "OPENMXU_TORTURE_SECONDS"
 def pytest_configure() -> None:
     """The day is the seed, in all processes; seconds are for each reader and each command."""
     os.environ.setdefault(_SEED, time.strftime("%Y%m%d"))
-    os.environ.setdefault(_SECONDS, "8")
+    os.environ.setdefault(_SECONDS, "5")
 
 
 def pytest_report_header() -> str:

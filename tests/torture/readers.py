@@ -91,7 +91,8 @@ def _networks() -> list[bytes]:
     first = lowering.Layer("first", "x", (3, 3), (1, 1), (1, 1, 1, 1), weight, relu=True)
     pool = lowering.Layer("pool", "first", (2, 2), (2, 2))
     lowered = lowering.lower(_CONFIG, (1, 4, 4), [first, pool], "x")
-    return [container.write_network(container.CompiledNetwork(lowered, "x", "pool", "y", b"a model", flat=True))]
+    networks = (container.CompiledNetwork(lowered, "x", "pool", "y", *host) for host in ((), (b"a model", True)))
+    return [*map(container.write_network, networks)]
 
 
 def _models() -> list[bytes]:
