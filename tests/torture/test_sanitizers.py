@@ -46,15 +46,16 @@ def _sanitized(arguments: list[str], folder: Path) -> tuple[str, str]:
     """Run Python with all C code that it compiles sanitized: what went wrong, if it ended so, and all reports."""
     if shutil.which("gcc") is None:
         pytest.skip("gcc is not installed")
-    library = ran(["gcc", "-print-file-name=libasan.so"], check=True).stdout.strip()
-    if not Path(library).is_absolute():
+    # The one of C++ belongs to it: others' extensions throw exceptions, which AddressSanitizer wants to see.
+    libraries = [ran(["gcc", f"-print-file-name={name}"]).stdout.strip() for name in ("libasan.so", "libstdc++.so.6")]
+    if not all(Path(library).is_absolute() for library in libraries):
         pytest.skip("gcc has no AddressSanitizer")
     kept = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "YoWASP"
     if kept.is_dir():
         (folder / "YoWASP").symlink_to(kept)
     # Python keeps what it allocates; reports go to files, whatever becomes of a process.
     options = f"log_path={folder}/report:print_stacktrace=1:detect_leaks=0"
-    variables = {"CC": f"gcc {_FLAGS}", "LD_PRELOAD": library, "XDG_CACHE_HOME": str(folder)}
+    variables = {"CC": f"gcc {_FLAGS}", "LD_PRELOAD": ":".join(libraries), "XDG_CACHE_HOME": str(folder)}
     variables |= dict.fromkeys(("ASAN_OPTIONS", "UBSAN_OPTIONS"), options)
     variables |= {"PYTHONPATH": os.pathsep.join(sys.path)}
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")} | variables
