@@ -31,7 +31,7 @@ def test_damaged_files(name: str, seed: str, seconds: float, tmp_path: Path) -> 
 # What a function with a call of these reads is a file, or text of one; resources of the packages apart.
 _CALLS = re.compile(
     r"json\.loads?|np\.load|np\.frombuffer|np\.lib\.format\.read_\w+|onnx\.load\w*|ElementTree\.\w+|tomllib\.\w+|csv\.reader"
-    r"|gdstk\.read_\w+|zipfile\.ZipFile|gzip\.\w+|pickle\.loads?|Image\.open|\w+\.unpack(_from)?|int\.from_bytes"
+    r"|(files\.)?(read|open)_input|gdstk\.read_\w+|zipfile\.ZipFile|gzip\.\w+|pickle\.loads?|Image\.open|\w+\.unpack(_from)?|int\.from_bytes"
     r"|(?!.*(resource|files\())[^\n]*\.read_(text|bytes)|(path|file|report)\.open"
 )
 _NAMES = re.compile(r"read_\w+|parse(_\w+)?|(of|from)_json")
@@ -52,6 +52,7 @@ _NOT_FUZZED = {
         "openmxu.runtime.machine.Record.of_json",
     ),
     "files that are known by their digest": ("openmxu.layout.drawing.gds",),
+    "what the kernel says": ("openmxu.runtime.locks.holder",),
     "resources of the packages": ("openmxu_boards.replay.simulator.cell_models",),
     "Yosys reads the design": ("openmxu.area.subject.given.read_given", "openmxu.area.subject.peers.read_*"),
     "the command line": ("openmxu.cli.frame",),
