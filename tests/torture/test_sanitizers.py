@@ -55,7 +55,11 @@ def _sanitized(arguments: list[str], folder: Path) -> tuple[str, str]:
         (folder / "YoWASP").symlink_to(kept)
     # Python keeps what it allocates; reports go to files, whatever becomes of a process.
     options = f"log_path={folder}/report:print_stacktrace=1:detect_leaks=0"
-    variables = {"CC": f"env -u LD_PRELOAD gcc {_FLAGS}", "LD_PRELOAD": ":".join(libraries), "XDG_CACHE_HOME": str(folder)}
+    variables = {
+        "CC": f"env -u LD_PRELOAD gcc {_FLAGS}",
+        "LD_PRELOAD": ":".join(libraries),
+        "XDG_CACHE_HOME": str(folder),
+    }
     variables |= dict.fromkeys(("ASAN_OPTIONS", "UBSAN_OPTIONS"), options)
     variables |= {"PYTHONPATH": os.pathsep.join(sys.path)}
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")} | variables
