@@ -274,7 +274,7 @@ READERS = {
     "area.json": Reader(schema.read_report, _areas, needs="fastjsonschema"),
     "peers.toml": Reader(_peers, _texts(_PEERS), file="peers.toml"),
     "filelist": Reader(given.listed, _texts("// all\na.v b/*.v # two\n+incdir+inc\n+define+A=1\n")),
-    "kit": Reader(kit.digest, lambda: [gzip.compress(library())], file="kit.lib.gz"),
+    "kit": Reader(kit.read_contents, lambda: [gzip.compress(library())], file="kit.lib.gz"),
     "technology": Reader(
         _text(technology.load_technology),
         lambda: [*(path.read_bytes() for path in _ROOT.glob("hw/openmxu/layout/*.toml"))],

@@ -49,12 +49,17 @@ _NOT_FUZZED = {
     ),
     "entries of the cache, whose digest the row cache damages": (
         "openmxu.runtime.cache.unpack",
+        "openmxu.layout.flow.kept",
         "openmxu.runtime.machine.Record.of_json",
     ),
-    "files that are known by their digest": ("openmxu.layout.drawing.gds",),
+    "files that are known by their digest": ("openmxu.layout.drawing.gds", "openmxu.layout.check.rails"),
     "what the kernel says": ("openmxu.runtime.locks.holder",),
-    "resources of the packages": ("openmxu_boards.replay.simulator.cell_models",),
-    "Yosys reads the design": ("openmxu.area.subject.given.read_given", "openmxu.area.subject.peers.read_*"),
+    "resources of the packages": ("openmxu_boards.replay.simulator.cell_models", "openmxu.runtime.extras"),
+    "Yosys reads the design": (
+        "openmxu.area.subject.given.read_given",
+        "openmxu.area.subject.given._unread",
+        "openmxu.area.subject.peers.read_*",
+    ),
     "the command line": ("openmxu.cli.frame",),
     "writes, or makes numbers of bits": (
         *("openmxu_sim.operands.npy.to_npz", "openmxu_sim.accelerator.container.write_network"),
