@@ -17,7 +17,7 @@ import numpy as np
 from openmxu.area.pages import schema
 from openmxu.area.subject import given, peers
 from openmxu.area.target import liberty
-from openmxu.layout import cells, kit, technology
+from openmxu.layout import cells, kit
 from openmxu.layout.check import decks
 from openmxu.runtime import cache
 from openmxu.spec.accelerator import AcceleratorConfig
@@ -35,7 +35,7 @@ from openmxu_sim.golden.specifications import find_operand, find_sum
 from openmxu_sim.operands import npy
 from openmxu_sim.studies import layers
 
-from ..openmxu.layout.check.test_decks import _COMPARISON, _REPORT
+from ..openmxu.layout.check.test_decks import _DATABASE, _REPORT
 from ..openmxu.layout.test_pins import _LEF
 from ..openmxu_boards.bitstream.test_flow import FIGURES, ROUTED
 from ..openmxu_boards.bitstream.test_pages import REPORT
@@ -275,15 +275,11 @@ READERS = {
     "peers.toml": Reader(_peers, _texts(_PEERS), file="peers.toml"),
     "filelist": Reader(given.listed, _texts("// all\na.v b/*.v # two\n+incdir+inc\n+define+A=1\n")),
     "kit": Reader(kit.read_contents, lambda: [gzip.compress(library())], file="kit.lib.gz"),
-    "technology": Reader(
-        _text(technology.load_technology),
-        lambda: [*(path.read_bytes() for path in _ROOT.glob("hw/openmxu/layout/*.toml"))],
-    ),
     "lef": Reader(_text(cells.read_cells), _texts(_LEF)),
     "lyrdb": Reader(_text(decks.read_report), _texts(_REPORT), errors=(ValueError, decks.CheckError)),
     "lvsdb": Reader(
-        _text(lambda text: decks.read_comparison(text.splitlines(), {"a[0]": "N7", "y": "N8"}, "top")),
-        _texts(_COMPARISON),
+        _text(lambda text: decks.read_circuit(text.splitlines(), "top")),
+        _texts(_DATABASE),
         errors=(ValueError, decks.CheckError),
     ),
     "boards.json": Reader(_text(record.of_json), _records),

@@ -40,7 +40,13 @@ _NAMES = re.compile(r"read_\w+|parse(_\w+)?|(of|from)_json")
 _NOT_FUZZED = {
     "what this process, or a child of it that has ended well, has just written": (
         *("openmxu.runtime.callee", "openmxu.runtime.process", "openmxu.runtime.native"),
-        *("openmxu.yosys*", "openmxu.formal.solvers", "openmxu.area.run.job", "openmxu.layout.place.synthesis"),
+        *(
+            "openmxu.yosys*",
+            "openmxu.formal.solvers",
+            "openmxu.area.run.job",
+            "openmxu.layout.place.synthesis",
+            "openmxu.layout.place.described",
+        ),
         *("openmxu.layout.check.decks.check_*", "openmxu.layout.drawing.picture", "openmxu.layout.flow.steps"),
         *("openmxu_sim.cosim.*", "openmxu_sim.engines.*", "openmxu_sim.energy.meter", "openmxu_sim.energy.timed"),
         *("openmxu_sim.netlist.rtlil", "openmxu_sim.verify.*", "openmxu_sim.wave.page.wasm", "openmxu_sim.jax.*"),
@@ -54,7 +60,12 @@ _NOT_FUZZED = {
     ),
     "files that are known by their digest": ("openmxu.layout.drawing.gds", "openmxu.layout.check.rails"),
     "what the kernel says": ("openmxu.runtime.locks.holder",),
-    "resources of the packages": ("openmxu_boards.replay.simulator.cell_models", "openmxu.runtime.extras"),
+    "resources of the packages": (
+        "openmxu_boards.replay.simulator.cell_models",
+        "openmxu.runtime.extras",
+        "openmxu.layout.technology",
+        "openmxu.layout.kit.read_kit",
+    ),
     "Yosys reads the design": (
         "openmxu.area.subject.given.read_given",
         "openmxu.area.subject.given._unread",

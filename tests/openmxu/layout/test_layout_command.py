@@ -185,4 +185,6 @@ def test_a_python_without_coloquinte(refused: Said, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(sys, "version_info", (3, 13, 0))
     monkeypatch.setattr(platform, "python_version", lambda: "3.13.0")
     said = refused("layout pe -o out")
-    assert "coloquinte, for Python 3.11 and 3.12 on Linux (x86-64) alone, not 3.13.0 on " in said
+    assert (
+        "needs coloquinte, whose wheels are for Python 3.11 and 3.12 on Linux (x86-64), not Python 3.13.0 on " in said
+    )

@@ -171,7 +171,10 @@ def read_circuit(lines: Iterable[str], top: str) -> Circuit:
         elif match := re.match(r"  X\(\d+ (\S+) (.*)", line):
             cells.append(Place(*match.groups()))
         elif match := re.match(r"   P\((\d+) (\d+)\)", line):
-            ends[match[2]].append((cells[-1], pins["J", cells[-1].master.upper()][int(match[1])]))
+            try:
+                ends[match[2]].append((cells[-1], pins["J", cells[-1].master.upper()][int(match[1])]))
+            except IndexError:
+                raise CheckError("KLayout's database has a pin of no cell") from None
         elif match := re.match(r"  D\((?:\d+) (\S+)", line):
             wrong.append(f"a transistor {match[1]} is in no cell")
     if ("J", top.upper()) not in pins:
