@@ -171,10 +171,7 @@ def read_circuit(lines: Iterable[str], top: str) -> Circuit:
         elif match := re.match(r"  X\(\d+ (\S+) (.*)", line):
             cells.append(Place(*match.groups()))
         elif match := re.match(r"   P\((\d+) (\d+)\)", line):
-            try:
-                ends[match[2]].append((cells[-1], pins["J", cells[-1].master.upper()][int(match[1])]))
-            except IndexError:
-                raise CheckError("KLayout's database has a pin of no cell") from None
+            ends[match[2]].append(_pin(cells, pins, int(match[1])))
         elif match := re.match(r"  D\((?:\d+) (\S+)", line):
             wrong.append(f"a transistor {match[1]} is in no cell")
     if ("J", top.upper()) not in pins:
@@ -183,6 +180,14 @@ def read_circuit(lines: Iterable[str], top: str) -> Circuit:
         f"circuit {name} differs" for name in sorted({cell.master for cell in cells}) if name.upper() not in equal
     ]
     return Circuit(cells, [(text, frozenset(ends[net])) for net, text in texts.items()], wrong)
+
+
+def _pin(cells: Sequence[Place], pins: Mapping[tuple[str, str], Sequence[str]], number: int) -> tuple[Place, str]:
+    """The last cell, and the name of its pin of a number."""
+    try:
+        return cells[-1], pins["J", cells[-1].master.upper()][number]
+    except IndexError:
+        raise CheckError("KLayout's database has a pin of no cell") from None
 
 
 _EQUAL = ("1", "W")
