@@ -6,9 +6,14 @@ from collections import Counter
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-MOST = {"hw + sim + boards": 48_500 + 5_750 + 1_500 + 2_500, "tests": 24_000 + 9_450, "words by hand": 32_000 + 2_520}
+MOST = {
+    "hw + sim + boards": 48_500 + 5_750 + 1_500 + 2_500 + 1_300,
+    "tests": 24_000 + 9_450 + 1_600,
+    "words by hand": 32_000 + 2_520,
+}
 """What these are to be at most; 5,750 lines and 2,520 words for the accelerator, its board, its bus, their pages, and
-proofs of all forms; 1,500 lines for layouts; 2,500 for formats by role, scales, and their errors. What was added after
+proofs of all forms; 1,500 lines for layouts; 2,500 for formats by role, scales, and their errors; 1,300 lines,
+and 1,600 of tests, for files that nobody here made. What was added after
 the bounds were set has budgets that leave its tests apart: 9,450 lines, of which 8,730 are in files of their own, and
 720 in others, where git blames them on the commits that added it.
 """
