@@ -13,6 +13,7 @@ from itertools import groupby
 from typing import Any
 
 from openmxu.area.run.cluster import Cluster, connected
+from openmxu.cli.frame import tell
 from openmxu.runtime import cache, process
 from openmxu.runtime.machine import Record, cores, machine_name, tool_version
 from openmxu.runtime.native import compiler_version
@@ -109,5 +110,5 @@ class Crew:
 def crew(jobs: int | None, cluster: str | None) -> Iterator[Crew]:
     """Have so many processes at a time, one for each core by default, or as many as a cluster has workers for."""
     with ExitStack() as stack:
-        far = None if cluster is None else stack.enter_context(connected(cluster))
+        far = None if cluster is None else stack.enter_context(connected(cluster, tell))
         yield Crew(stack.enter_context(process.threads(jobs or (far.jobs if far else cores()))), far)

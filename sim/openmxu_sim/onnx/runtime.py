@@ -155,7 +155,7 @@ class Session:
             outputs = heard(lambda: self._outputs(inputs, getattr(_work, "options", None)))
         return dict(zip(self._names, outputs, strict=True))
 
-    def _outputs(self, inputs: Mapping[str, Any], options: onnxruntime.RunOptions | None) -> Sequence[Any]:
+    def _outputs(self, inputs: Mapping[str, Any], options: "onnxruntime.RunOptions | None") -> Sequence[Any]:
         if not self._foreign:
             results: Sequence[Any] = self._session.run(self._names, dict(inputs), options)
             return results

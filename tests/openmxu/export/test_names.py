@@ -89,7 +89,7 @@ _MISTAKES = {
         "--name STD_Logic --ports flat --template x.vhd": "name must not be a type of ports in VHDL, 'STD_Logic'",
         "--name std_logic_vector --bus axi --template x.vhd": "name must not be a type of ports in VHDL, "
         "'std_logic_vector'",
-        "--memories Wrapped": "memories must be one of inline, wrapped, not 'Wrapped'",
+        "--memories Wrapped": "memories must be one of inline, wrapped, not 'Wrapped'; did you mean wrapped?",
         "--template x.v": "outputs must be different files, not two times x.v",
         "--bus wishbone": "bus must be 'none' or 'axi', not 'wishbone'",
         "--bus axi --operand e4f2 --source e4f2": "source must be a format of whole bytes on AXI4-Stream, not e4f2",

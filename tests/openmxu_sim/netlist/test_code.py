@@ -245,7 +245,7 @@ def test_no_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CC", raising=False)
     monkeypatch.setattr(native.shutil, "which", lambda name: None)
     monkeypatch.setattr(native, "find_spec", lambda name: None)
-    with pytest.raises(native.CompilerNotFoundError, match=r"^a C compiler is needed; install one .* 'openmxu\[zig\]'"):
+    with pytest.raises(native.CompilerNotFoundError, match=r"^a C compiler is needed; install one .*\[zig\]'"):
         compile_c("")
     monkeypatch.setattr(native, "find_spec", lambda name: object())
     assert native.find_compiler() == [sys.executable, "-m", "ziglang", "cc"]

@@ -262,7 +262,7 @@ def test_differences_of_outputs() -> None:
         ("--layers many.json", "layers must have at most 4096 patterns, not 5000"),
         ("--layers list.json", "--layers must be an object of formats by patterns of names, not 'list.json'"),
         ("--layers wrong.json", "layers must be formats, or mappings of operand, .*, not 'conv': {'columns': 3}"),
-        ("--layers format.json", "layers, 'conv': operand must be one of bf16, .*, not 'bf17'"),
+        ("--layers format.json", r"layers, 'conv': operand must be one of bf16, .*, not 'bf17'; did you mean bf16\?"),
         ("--liberty l.lib --operand mxfp4", "operand must be one format of the hardware .*, not mxfp4"),
         ("--liberty l.lib --weight fp16", "operand must be one format of the hardware .*, not bf16, fp16"),
         ("--liberty nowhere.lib", "liberty must be a readable file, not 'nowhere.lib': No such file or directory"),

@@ -11,6 +11,7 @@ from importlib.metadata import version
 import numpy as np
 
 from openmxu.area.run.cluster import connected
+from openmxu.cli.frame import tell
 from openmxu.export.provenance import provenance
 from openmxu.runtime.machine import machine_name
 from openmxu.runtime.native import compiler_version
@@ -54,7 +55,7 @@ def networks(*, full: bool = False, cluster: str | None = None, progress: Progre
     """Run each network on each machine, one after the other, or as many at a time as a cluster has workers for."""
     cases, findings = _FULL if full else _SHORT, []
     with ExitStack() as stack:
-        far = stack.enter_context(connected(cluster)) if cluster is not None else None
+        far = stack.enter_context(connected(cluster, tell)) if cluster is not None else None
         pool = stack.enter_context(ThreadPoolExecutor(far.jobs if far else 1))
         for found in pool.map(lambda case: far.call(measure, case) if far else measure(case), cases):
             findings.append(found)

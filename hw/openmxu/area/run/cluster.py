@@ -50,13 +50,16 @@ async def _greeting(address: str) -> None:
 
 
 @contextmanager
-def connected(address: str) -> Iterator[Cluster]:
+def connected(address: str, tell: Callable[[str], None]) -> Iterator[Cluster]:
     """The cluster of a Dask scheduler, such as ``tcp://host:8786``."""
     try:
         from distributed import Client  # noqa: PLC0415  # an extra, which nothing else needs
+        from distributed.comm import get_address_host_port  # noqa: PLC0415  # the same
     except ModuleNotFoundError:
         raise OSError(f"cluster needs distributed, which is not installed: {install('cluster')}") from None
     try:
+        get_address_host_port(address)
+        tell(f"connecting to {address}")
         # A client waits for the first words of a peer without an end. A thread: the caller may have a loop that runs.
         with ThreadPoolExecutor(1) as thread:
             thread.submit(asyncio.run, _greeting(address)).result()

@@ -37,8 +37,7 @@ def workers(
     if cluster is None:
         yield Workers(execute, jobs or min(cores(), 8), limit)
         return
-    tell(f"connecting to {cluster}")
-    with connected(cluster) as scheduler:
+    with connected(cluster, tell) as scheduler:
         packed: dict[bytes, bytes] = {}
 
         def send(job: Job, library: bytes | None) -> bytes:
