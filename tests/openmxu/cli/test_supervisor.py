@@ -62,6 +62,7 @@ def test_the_code_of_a_command(code: int, end: str) -> None:
         ("ctypes.CDLL(None)._exit(0)", 1, LIBRARY),
         ("ctypes.CDLL(None).exit(7)", 7, ""),
         ("ctypes.CDLL(None).abort()", 1, "openmxu: killed by signal 6 before the command was done\n"),
+        ("os.write = lambda *_: os.close(-1); return 0", 1, LIBRARY),
         ("os.kill(os.getpid(), signal.SIGKILL)", 1, "openmxu: killed by signal 9 before the command was done\n"),
         ("os.kill(os.getpid(), signal.SIGTERM)", 143, "terminated\n"),
     ],
