@@ -126,7 +126,7 @@ def reserve(*paths: Path | str | None) -> Iterator["Outputs"]:
             if place.target is not None and place.target in [other.target for other in places.values()]:
                 raise ValueError(f"outputs must be different files, not two times {path}")
             places[path] = place
-            if isinstance(place, _Part):
+            if isinstance(place, _Part) and place.target not in _reserved:  # else a caller of ours has reserved it
                 place.refuse_others()
                 _reserved.add(place.target)
                 stack.callback(_reserved.discard, place.target)

@@ -370,8 +370,8 @@ def test_one_run_at_a_time(held: str, claim: Any, tmp_path: Path, monkeypatch: p
             other.kill()
     with claim(Path("out")), claim(Path("once more")):
         pass
-    with folder(tmp_path), folder(tmp_path):  # of this run, one within the other
-        pass
+    with folder(tmp_path), folder(tmp_path), reserve("twice"), reserve("twice") as outputs:
+        outputs.write_text("twice", "of one run")
 
 
 def test_inputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
