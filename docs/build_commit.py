@@ -18,7 +18,10 @@ class CommitHook(BuildHookInterface):
         describe = ["git", "describe", "--always", "--dirty= with changes", "--abbrev=10", "--exclude=*"]
         if version == "editable" or not Path(self.root, ".git").exists():
             return
-        done = subprocess.run(describe, cwd=self.root, capture_output=True, text=True, check=True)
+        try:
+            done = subprocess.run(describe, cwd=self.root, capture_output=True, text=True, check=True)
+        except (OSError, subprocess.CalledProcessError):  # no git, no commit, or another user's clone
+            return
         self._folder = tempfile.TemporaryDirectory()
         file = Path(self._folder.name, "commit")
         file.write_text(f"commit {done.stdout}")

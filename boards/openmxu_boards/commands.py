@@ -397,7 +397,7 @@ def _board_build(options: argparse.Namespace) -> None:
     design = {"system": board.system, "network": board.network, "selftest": selftest}[options.design]
     record, name = options.json, drawing_name({"board": board.name, "design": options.design, "unit": unit_of(board)})
     drawing = None if record is None else record.parent / PLACEMENTS / name
-    with nullcontext() if drawing is None else folder(drawing.parent), reserve(record, drawing) as outputs:
+    with nullcontext() if drawing is None else folder(drawing.parent, shared=True), reserve(record, drawing) as outputs:
         old = record.read_text() if record is not None and record.exists() else ""
         if old:
             of_json(old)

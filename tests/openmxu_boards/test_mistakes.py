@@ -176,7 +176,7 @@ MISTAKES: dict[type[Exception], list[tuple[Callable[[], object], str]]] = {
         (lambda: read_bitmap(".device 5k\n"), "the unpacked bitstream has no device and no tiles"),
         (lambda: read_bitmap(".ram_data 1 one\n00\n"), f"{BITMAP}: .ram_data 1 one"),
     ],
-    OSError: [(NO_PINS.new_platform, f"amaranth-boards is not installed; it comes with: {install('boards')}")],
+    OSError: [(NO_PINS.new_platform, "amaranth-boards is not installed; it comes with: PIP")],
     RuntimeError: [(lambda: read_clocks({"fmax": {}}), "nextpnr's report has no clock")],
 }
 
@@ -188,5 +188,5 @@ def test_messages(
     monkeypatch.chdir(tmp_path)
     with pytest.raises(error) as caught:
         make()
-    assert str(caught.value) == text
+    assert str(caught.value) == text.replace("PIP", install("boards"))  # now: the hint depends on the current folder
     assert not list(tmp_path.iterdir())

@@ -81,7 +81,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     notes = logging.StreamHandler(sys.stderr)
     notes.setFormatter(_Notes("note: %(message)s"))
     logging.basicConfig(level=logging.WARNING, handlers=[notes])
-    warnings.showwarning = lambda message, *_: tell(f"note: {message}")
+    warnings.showwarning = lambda message, *_, **__: tell(f"note: {message}")
     arguments = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
     if arguments[0] == "help":
         arguments = [*arguments[1:], "--help"]
@@ -127,7 +127,7 @@ def _complain(options: argparse.Namespace, error: Exception | str) -> None:
     text = str(error) or "there is not enough memory"
     if isinstance(error, OSError) and error.strerror:
         text = f"{error.filename}: {error.strerror}" if error.filename is not None else error.strerror
-    if choice := re.search(r"must be (one of .*|'.*), not '(.*)'$", text):
+    if choice := re.search(r"must be (?:one of |(?='))(.*), not '(.*)'$", text):
         names = re.findall(r"[\w:.-]+", choice[1])
         if not any(name.startswith(choice[2]) for name in names):  # else what is allowed are its variants
             text += _meant(choice[2], names)

@@ -1,12 +1,9 @@
 """The command ``cache``."""
 
 import argparse
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from openmxu.cli.frame import add_command, offer, subcommands
-
-if TYPE_CHECKING:
-    pass
 
 
 def add_cache(commands: Any) -> None:

@@ -82,7 +82,7 @@ def release() -> str:
 
 def commit() -> str:
     """The commit that this file is part of or was built from, and whether files differ from it; empty if unknown."""
-    git = ["git", "-C", str(Path(__file__).parent)]
+    git = ["git", "--no-optional-locks", "-C", str(Path(__file__).parent)]
     try:
         # Another project's repository may have this package in it.
         subprocess.run([*git, "ls-files", "--error-unmatch", __file__], capture_output=True, check=True)

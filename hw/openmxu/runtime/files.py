@@ -174,10 +174,11 @@ class Outputs:
 
 
 @contextmanager
-def folder(path: Path) -> Iterator[Path]:
+def folder(path: Path, *, shared: bool = False) -> Iterator[Path]:
     """A folder for outputs, made with its parents if missing; new folders that stay empty are removed afterwards.
 
-    Another process that writes to it raises a :exc:`ValueError`.
+    Another process that writes to it raises a :exc:`ValueError`, unless the folder is ``shared``: each run then writes
+    files of its own.
     """
     with ExitStack() as stack:
         for directory in (*reversed(path.parents), path):
@@ -189,7 +190,8 @@ def folder(path: Path) -> Iterator[Path]:
             raise type(error)(
                 f"output must be a directory that can be written, not {str(path)!r}: {error.strerror}"
             ) from None
-        stack.enter_context(_alone(path))
+        if not shared:
+            stack.enter_context(_alone(path))
         yield path
 
 

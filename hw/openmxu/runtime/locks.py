@@ -82,11 +82,12 @@ def stands(file: BinaryIO, path: Path) -> bool:
 
 def holder(file: int | BinaryIO) -> str:
     """The process that holds the lock of an open file, as far as the kernel tells."""
-    inode = os.fstat(file if isinstance(file, int) else file.fileno()).st_ino
+    status = os.fstat(file if isinstance(file, int) else file.fileno())
+    place = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}:{status.st_ino}"
     with suppress(OSError):  # another system, or a process that has ended meanwhile
         for line in Path("/proc/locks").read_text().splitlines():
-            _, kind, *_, process, place, _, _ = line.split()
-            if kind == "FLOCK" and place.endswith(f":{inode}"):
+            _, kind, *_, process, locked, _, _ = line.split()
+            if kind == "FLOCK" and locked == place:
                 command = Path("/proc", process, "cmdline").read_bytes().rstrip(b"\0").replace(b"\0", b" ")
-                return f"process {process} ({command.decode(errors='replace')})"
+                return f"process {process} ({command.decode(errors='replace')[:80]})"
     return "another process"

@@ -44,8 +44,10 @@ class Cluster:
 async def _greeting(address: str) -> None:
     """Connect to a scheduler, and wait until it says what it is."""
     from distributed.comm import connect  # noqa: PLC0415  # an extra, which nothing else needs
+    from distributed.security import Security  # noqa: PLC0415  # the same
 
-    comm = await asyncio.wait_for(connect(address, timeout=_PATIENCE), 2 * _PATIENCE)
+    safe = Security().get_connection_args("client")
+    comm = await asyncio.wait_for(connect(address, timeout=_PATIENCE, **safe), 2 * _PATIENCE)
     comm.abort()
 
 
@@ -64,7 +66,7 @@ def connected(address: str, tell: Callable[[str], None]) -> Iterator[Cluster]:
         with ThreadPoolExecutor(1) as thread:
             thread.submit(asyncio.run, _greeting(address)).result()
         client = Client(address, timeout=_PATIENCE)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, TypeError) as error:  # the last without certificates of Dask's configuration
         reason = str(error) or f"no answer within {2 * _PATIENCE} s"
         raise OSError(
             f"cluster must be the address of a Dask scheduler, as in tcp://host:8786, not {address!r}: "

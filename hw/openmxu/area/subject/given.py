@@ -216,7 +216,7 @@ def _unread(design: Given) -> str:
             text = file.read(_LOOKED_AT)
         if text.startswith(codecs.BOM_UTF8):
             return f"{path.resolve()} begins with a byte order mark: save it as UTF-8 without one"
-        primitive = re.search(rb"^\s*primitive\s+(\w+)", text, re.MULTILINE)
+        primitive = re.search(rb"^\s*primitive\s+(\w+)\s*\(", text, re.MULTILINE)
         if primitive is not None:
             name = primitive[1].decode()
             return f"{path.resolve()} defines the primitive {name}, which Yosys does not read: make it a module"

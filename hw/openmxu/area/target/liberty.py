@@ -16,6 +16,7 @@ from functools import cached_property, partial
 from pathlib import Path
 
 from openmxu.area.target.doubts import MOST_INPUTS, NAND, Gate, smaller_than_what_they_contain
+from openmxu.runtime.files import open_input
 
 _MOST = 1 << 30
 """The largest library, in bytes: many times the largest that is known."""
@@ -65,7 +66,7 @@ def generic_library() -> Library:
 def read_library(path: Path) -> Library:
     """Read a Liberty file, plain or compressed with gzip."""
     try:
-        with path.open("rb") as file:
+        with open_input(path) as file:
             text = file.read(_MOST + 1)
     except OSError as error:
         raise OSError(f"liberty must be a readable file, not {str(path)!r}: {error.strerror}") from None
@@ -168,6 +169,8 @@ class Group:
     def add(self, name: str, sign: str, *words: str) -> bool:
         """Add an attribute or a list; returns whether the words are one."""
         values = [word.strip('"') for word in words if word != ","]
+        if name == "include_file" or (sign == ":" and ":" in words):
+            return False  # another file, of which no digest tells; or two attributes without a semicolon in between
         if sign == ":":
             self.attributes[name] = value = " ".join(values)
             self._put(name, f"{name} : {_quoted(words[0] if len(words) == 1 else value)};")
@@ -278,7 +281,8 @@ class _Reader:
 
     def _end(self) -> None:
         words = self._words
-        is_inside = len(self._open) > 1  # around the library anything is passed over
+        # Around the library anything is passed over, and OpenSTA's variables everywhere.
+        is_inside = len(self._open) > 1 and words[1:2] != ["="]
         if words and is_inside and not (len(words) > 1 and self._open[-1].add(*words)):
             raise self._malformed(f"{words[0]!r} without ':' or a list in parentheses behind it")
         words.clear()

@@ -27,7 +27,8 @@ Delays are those of one clock with several ports, whose edges come together. Whe
 another is not checked."""
 
 _NOT_CLAIMED = """\
-Not signed off: no rules about antennas, no fill, pads, seal ring or drop of supply voltages, one corner, no crosstalk.
+Not signed off: no rules about antennas, no fill, pads, seal ring or drop of supply voltages, one corner, no crosstalk,
+no recovery or removal of asynchronous resets.
 Rules about densities are met once fill is put in, where blocks come together."""
 
 

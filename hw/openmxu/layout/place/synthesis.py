@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from openmxu import yosys
 from openmxu.area.target.liberty import Library
 from openmxu.area.target.targets import choose_targets
+from openmxu.export.names import check_name
 from openmxu.layout.kit import Kit
 from openmxu.layout.placed import Pins
 from openmxu.yosys.netlist import Bit, Netlist, read_netlist
@@ -114,6 +115,7 @@ def check_ports(netlist: Netlist, supplies: Container[str]) -> None:
     for name in (*netlist.inputs, *netlist.outputs):
         if not re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII):
             raise ValueError(f"ports must have names of letters, digits and _ in a layout, not {name!r}")
+        check_name("ports", name)
         if name in supplies:
             raise ValueError(f"ports must have other names than the supplies, not {name!r}")
         if min(netlist.indices.get(name, (0,))) < 0:

@@ -181,6 +181,8 @@ LONG = "liberty must give functions of two inputs in at most 200 symbols, not in
         (b"library (x) { } /* " + b" /*" * (1 << 20), f"{MALFORMED}line 1: a comment without an end"),  # looked at once
         (b"library (x) {\n area 4.0;\n}", f"{MALFORMED}line 2: 'area' {WORD}"),
         (b"library (x) {\n values (1, 2;\n}", f"{MALFORMED}line 2: 'values' {WORD}"),
+        (b"library (x) {\n include_file (other.lib);\n}", f"{MALFORMED}line 2: 'include_file' {WORD}"),
+        (b'library (x) {\n area : 5 dont_use : "true";\n}', f"{MALFORMED}line 2: 'area' {WORD}"),
         (b"a () {" * 40, f"{MALFORMED}line 1: more than 32 groups inside each other"),
         (b"library (x) {\n ) x;\n}", f"{MALFORMED}line 2: ')' {WORD}"),
         (b"\x00\xff" * 100, f"{MALFORMED}line 1: a character outside of strings that is not ASCII"),
