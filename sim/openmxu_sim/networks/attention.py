@@ -26,6 +26,7 @@ def attention(
     *,
     scale: float | None = None,
     mask: np.ndarray | None = None,
+    padded: bool = False,
     causal: bool = False,
 ) -> Floats:
     """Return the values that queries find among keys.
@@ -42,6 +43,8 @@ def attention(
         Of the products of queries and keys; half of it, by its root, before the product. ``None``: 1/√d.
     mask
         Added to scores, or boolean: false is minus infinity; broadcast to (batch, heads, queries, keys).
+    padded
+        Whether queries see no key beyond a mask of fewer keys, also of one.
     causal
         Whether a query sees only the keys up to its own place.
 
@@ -71,7 +74,13 @@ def attention(
     for seen in (mask, np.tri(tokens, keys, dtype=bool) if causal else None):
         if seen is not None:
             added = np.where(seen, np.float32(0), np.float32(-np.inf)) if seen.dtype == bool else seen
-            scores = scores + np.broadcast_to(np.asarray(added, np.float32), scores.shape)
+            if padded and seen.ndim and seen.shape[-1] < keys:
+                short = [*[(0, 0)] * (seen.ndim - 1), (0, keys - seen.shape[-1])]
+                added = np.pad(added, short, constant_values=-np.inf)
+            pairs = zip(added.shape[::-1], scores.shape[::-1], strict=False)
+            if added.ndim > scores.ndim or any(size not in (1, whole) for size, whole in pairs):
+                raise ValueError(f"mask must broadcast to {scores.shape}, not {seen.shape}")
+            scores = scores + np.asarray(added, np.float32)
     unseeing = np.isneginf(scores).all(axis=-1, keepdims=True)
     weights = np.where(unseeing, np.float32(0), softmax(scores)).reshape(batch * heads, tokens, keys)
     return stacks(weights, v).reshape(batch, heads, tokens, v.shape[2])

@@ -41,6 +41,8 @@ def computed(node: NodeProto, version: int, multiplier: Callable[[str, str], Mul
     """Return what computes a node of an operator that the unit computes."""
     attributes, compute, name = attributes_of(node, version), COMPUTED[node.op_type], _layer(node)
     attributes.pop("broadcast", None)  # of Gemm before version 7; shapes say the same
+    if node.op_type == "Attention":
+        compute = partial(compute, padded=version > 23)
 
     def run(inputs: Sequence[Value]) -> Sequence[Value]:
         if any(not isinstance(value, np.ndarray | np.generic | None) for value in inputs):
@@ -206,7 +208,14 @@ def _einsum(multiplier: Multiplier, a: _Array, b: _Array, *, equation: str) -> _
 
 
 def _attention(
-    multiplier: Multiplier, q: _Array, k: _Array, v: _Array, mask: _Array | None = None, **attributes: Any
+    multiplier: Multiplier,
+    q: _Array,
+    k: _Array,
+    v: _Array,
+    mask: _Array | None = None,
+    *,
+    padded: bool,
+    **attributes: Any,
 ) -> _Array:
     arrays, heads = _operands("Attention", q, k, v), [attributes[f"{side}_num_heads"] for side in ("q", "kv", "kv")]
     if flat := all(each.ndim == 3 for each in arrays):
@@ -214,7 +223,7 @@ def _attention(
             raise ValueError(f"Attention must have numbers of heads that divide its operands, not {heads}")
         pairs = zip(arrays, heads, strict=True)
         arrays = [each.reshape(*each.shape[:2], count, -1).swapaxes(1, 2) for each, count in pairs]
-    wanted = {"scale": attributes["scale"], "mask": mask, "causal": bool(attributes["is_causal"])}
+    wanted = {"scale": attributes["scale"], "mask": mask, "padded": padded, "causal": bool(attributes["is_causal"])}
     result = attention(multiplier.stacks, function("Softmax", axis=-1), (arrays[0], arrays[1], arrays[2]), **wanted)
     result = result.swapaxes(1, 2).reshape(*q.shape[:2], -1) if flat else result
     return result.astype(q.dtype)

@@ -396,6 +396,29 @@ def test_attention_elsewhere() -> None:
         assert Network(model, allow=["Attention"]).run(inputs)["y"].shape == (1, 2, 3, 4)
 
 
+@pytest.mark.parametrize("kind", [TensorProto.BOOL, TensorProto.FLOAT])
+@pytest.mark.parametrize(
+    ("version", "keys", "sees"), [(23, 1, 6), (24, 1, 1), (25, 4, 4), (24, 6, 6), (23, 4, 0), (25, 7, 0)]
+)
+def test_masks_of_attention(kind: int, version: int, keys: int, sees: int) -> None:
+    """From version 24 on a query sees no key beyond a short mask; onnxruntime agrees in version 25."""
+    shapes = dict.fromkeys("qkv", (TensorProto.FLOAT, (1, 2, 6, 4))) | {"m": (kind, (6, keys))}
+    inputs = {name: reals(at)(*shape) for at, (name, (_, shape)) in enumerate(shapes.items())}
+    inputs["m"] = np.full((6, keys), kind == TensorProto.BOOL, onnx.helper.tensor_dtype_to_np_dtype(kind))
+    model = graphs.single("Attention", shapes, ["y"])
+    model.opset_import[0].version = version
+    if not sees:
+        with pytest.raises(ValueError, match=rf"mask must broadcast to \(1, 2, 6, 6\), not \(6, {keys}\)$"):
+            Network(model).run(inputs)
+        return
+    wide = dict(inputs, m=np.arange(6) < np.full((6, 1), sees))
+    model.graph.input[3].CopyFrom(onnx.helper.make_tensor_value_info("m", kind, None))
+    found = Network(model, operand="fp32").run(inputs)["y"]
+    model.opset_import[0].version, model.graph.input[3].type.tensor_type.elem_type = 25, TensorProto.BOOL
+    expected = onnxruntime.InferenceSession(model.SerializeToString()).run(None, wide)[0]
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+
+
 @pytest.mark.parametrize("where", ["node", "opset"])
 def test_another_name_of_the_domain(where: str) -> None:
     model = graphs.model(
