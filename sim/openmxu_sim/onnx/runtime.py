@@ -7,6 +7,7 @@
 
 import contextvars
 import ctypes
+import math
 import os
 import threading
 from collections import Counter
@@ -27,9 +28,11 @@ import onnx.inliner
 import onnx.shape_inference
 import onnxruntime
 from onnx import (
+    FunctionProto,
     GraphProto,
     ModelProto,
     NodeProto,
+    OperatorSetIdProto,
     SparseTensorProto,
     TensorProto,
     TypeProto,
@@ -221,33 +224,56 @@ _ONNX = "ai.onnx"
 
 def _plain(model: ModelProto) -> ModelProto:
     """Return the model with one name for ONNX's own domain, and with dense tensors alone."""
-    nodes = [*inner_nodes(model.graph.node), *(node for each in model.functions for node in inner_nodes(each.node))]
-    imports = [model.opset_import, *(each.opset_import for each in model.functions)]
-    if not (
-        any(each.domain == _ONNX for each in (*nodes, *(opset for opsets in imports for opset in opsets)))
-        or any(graph.sparse_initializer for graph in _graphs(model.graph))
-    ):
+    sparse = [each for part in _parts(model) for each in getattr(part, "sparse_initializer", ())]
+    named_so = (*(node for part in _parts(model) for node in part.node), *_imports(model))
+    if not sparse and not any(each.domain == _ONNX for each in named_so):
         return model
+    with refusals("model has a sparse tensor that cannot be read"):
+        size = sum(_width(each.values) * math.prod(map(abs, each.dims)) for each in sparse)
+    if size > _MOST_BYTES:
+        raise ModelError(
+            f"sparse tensors of a model must have at most {_MOST_BYTES} bytes with their zeros, not {size}"
+        )
     copy = ModelProto()
     copy.CopyFrom(model)
-    for opsets in (copy.opset_import, *(each.opset_import for each in copy.functions)):
-        versions = {("" if each.domain == _ONNX else each.domain): each.version for each in opsets}
-        del opsets[:]
-        opsets.extend(helper.make_opsetid(*each) for each in versions.items())
-    for node in (*inner_nodes(copy.graph.node), *(node for each in copy.functions for node in inner_nodes(each.node))):
-        node.domain = "" if node.domain == _ONNX else node.domain
-    for graph in _graphs(copy.graph):
-        with refusals("model has a sparse tensor that cannot be read"):
-            graph.initializer.extend(_dense(each) for each in graph.sparse_initializer)
-        del graph.sparse_initializer[:]
+    for each in (*(node for part in _parts(copy) for node in part.node), *_imports(copy)):
+        each.domain = "" if each.domain == _ONNX else each.domain
+    for holder in (copy, *copy.functions):
+        versions = {each.version for each in holder.opset_import if not each.domain}
+        if len(versions) > 1:
+            raise ModelError(f"model must be of one version of ONNX, not of {sorted(versions)}")
+    for part in _parts(copy):
+        if isinstance(part, GraphProto) and part.sparse_initializer:
+            with refusals("model has a sparse tensor that cannot be read"):
+                part.initializer.extend(_dense(each) for each in part.sparse_initializer)
+            del part.sparse_initializer[:]
     return copy
+
+
+def _imports(model: ModelProto) -> Iterator[OperatorSetIdProto]:
+    return (each for holder in (model, *model.functions) for each in holder.opset_import)
+
+
+def _parts(model: ModelProto) -> Iterator[GraphProto | FunctionProto]:
+    """Yield everything that has nodes: the graph, functions, branches and loops."""
+    for part in (model.graph, *model.functions):
+        yield part
+        yield from _graphs(part.node)
+
+
+def _width(tensor: TensorProto) -> int:
+    return int(helper.tensor_dtype_to_np_dtype(tensor.data_type).itemsize)
 
 
 def _dense(sparse: SparseTensorProto) -> TensorProto:
     values, indices = numpy_helper.to_array(sparse.values), numpy_helper.to_array(sparse.indices)
     dense = np.zeros(tuple(sparse.dims), values.dtype)
-    places = tuple(indices.T) if indices.ndim == 2 else np.unravel_index(indices, dense.shape)
-    dense[places] = values
+    fits = indices.shape in ((values.size,), (values.size, dense.ndim))
+    if not fits or (indices < 0).any() or (indices >= (dense.shape if indices.ndim == 2 else dense.size)).any():
+        raise ModelError(
+            f"{sparse.values.name} must have a place in {dense.shape} for each of its {values.size} values"
+        )
+    dense[tuple(indices.T) if indices.ndim == 2 else np.unravel_index(indices, dense.shape)] = values
     return numpy_helper.from_array(dense, sparse.values.name)
 
 
@@ -308,20 +334,17 @@ def _calls(nodes: Sequence[NodeProto]) -> Counter[_Name]:
 
 def inner_nodes(nodes: Collection[NodeProto]) -> Iterator[NodeProto]:
     """Yield all nodes, and those of their branches and loops."""
-    for node in nodes:
-        yield node
-        for attribute in node.attribute:
-            for graph in (attribute.g, *attribute.graphs):
-                yield from inner_nodes(graph.node)
+    yield from nodes
+    for graph in _graphs(nodes):
+        yield from graph.node
 
 
-def _graphs(graph: GraphProto) -> Iterator[GraphProto]:
-    """Yield a graph, and those of branches and loops in it."""
-    yield graph
-    for node in graph.node:
-        for attribute in node.attribute:
-            for inner in (*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs):
-                yield from _graphs(inner)
+def _graphs(nodes: Collection[NodeProto]) -> Iterator[GraphProto]:
+    """Yield the graphs of branches and loops, and those in them."""
+    for attribute in (each for node in nodes for each in node.attribute):
+        for graph in (attribute.g, *attribute.graphs):
+            yield graph
+            yield from _graphs(graph.node)
 
 
 def inferred(model: ModelProto) -> ModelProto:

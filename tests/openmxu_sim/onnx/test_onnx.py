@@ -480,6 +480,40 @@ def test_sparse_constants(linear: bool) -> None:
     graphs.agree(model, {"x": np.arange(12, dtype=np.float32).reshape(3, 4)})
 
 
+@pytest.mark.parametrize(
+    ("places", "dims"),
+    [
+        ([1, 8], [4, 2]),
+        ([1, -2], [4, 2]),
+        ([1], [4, 2]),
+        ([[0, 1], [4, 0]], [4, 2]),
+        ([[0, 1], [-1, 0]], [4, 2]),
+        ([[0], [1]], [4, 2]),
+        ([1, 6], [1 << 20, 1 << 20]),
+        ([1, 6], [-4, -2]),
+    ],
+)
+def test_sparse_constants_that_cannot_be(places: Any, dims: list[int]) -> None:
+    model = graphs.model("graph (float[3, 4] x) => (y) { y = MatMul (x, w) }")
+    arrays = ((np.array([5, 7], np.float32), "w"), (np.array(places), "indices"))
+    model.graph.sparse_initializer.append(
+        onnx.helper.make_sparse_tensor(*(onnx.numpy_helper.from_array(*each) for each in arrays), dims)
+    )
+    with pytest.raises(ValueError, match=r"^(w must have a place in|sparse tensors of|model has a sparse tensor)"):
+        Network(model)
+
+
+@pytest.mark.parametrize("version", [17, 18])
+def test_two_versions_of_onnx(version: int) -> None:
+    model = graphs.model("graph (float[2] x) => (y) { y = Relu (x) }")
+    model.opset_import.append(onnx.helper.make_opsetid("ai.onnx", version))
+    if version == 18:
+        assert Network(model).run({"x": np.ones(2, np.float32)})["y"].all()
+    else:
+        with pytest.raises(ValueError, match=r"^model must be of one version of ONNX, not of \[17, 18\]$"):
+            Network(model)
+
+
 def test_nodes_that_do_the_same_share_a_session() -> None:
     others._session.cache_clear()
     nodes = " ".join(f"[node_{n}] o{n + 1} = Relu (o{n})" for n in range(5))
