@@ -19,6 +19,7 @@ from openmxu_sim.onnx.runtime import (
     NodeProto,
     ValueInfoProto,
     attributes_of,
+    constant,
     go_on,
     helper,
     named,
@@ -83,7 +84,7 @@ class Graph:
         self.inputs = [each.name for each in graph.input]
         self.outputs = list(graph.output)
         self._constants = {each.name: numpy_helper.to_array(each) for each in graph.initializer}
-        self._steps = [(node, _control(node, version, compute) or compute(node)) for node in graph.node]
+        self._steps = [(node, _step(node, version, compute)) for node in graph.node]
         names = [name for node in graph.node for name in node.output if name]
         if len(set(names)) < len(names) or not set(names).isdisjoint(self.inputs):
             raise ModelError("tensors of a graph must have different names")
@@ -104,11 +105,11 @@ class Graph:
         return self.run(dict(zip(self.inputs, inputs, strict=True)), outer)
 
 
-def _control(node: NodeProto, version: int, compute: Callable[[NodeProto], Compute]) -> "_Control | None":
-    """Return a node with graphs of its own, or nothing."""
+def _step(node: NodeProto, version: int, compute: Callable[[NodeProto], Compute]) -> "_Control | Compute":
     kind = _CONTROLS.get(node.op_type) if node.domain == "" else None
     if kind is None:
-        return None
+        value = constant(node)
+        return compute(node) if value is None else lambda _: [value]
     if (node.op_type, version) == ("Scan", 8):
         raise ModelError(f"{named(node)} must be of operator set 9 or later, not 8")
     graphs = {each.name: Graph(each.g, version, compute) for each in node.attribute if each.HasField("g")}

@@ -86,10 +86,10 @@ class Network:
             raise ValueError(f"allow must be types of operators such as 'Einsum', not {allow!r}")
         self._strict, self._allow = strict, frozenset(allow)
         self.model = checked(load(model))
-        self.random = random_nodes(self.model)
         self._ledger = Ledger(self.config, self.numerics)
         self._versions = versions_of(self.model)
         with refusals("model cannot be run"):
+            self.random = random_nodes(self.model)
             self._graph = Graph(self.model.graph, dict(self._versions[0])[""], self._compute)
 
     def run(self, inputs: Mapping[str, npt.NDArray[Any]]) -> dict[str, npt.NDArray[Any]]:

@@ -6,7 +6,7 @@ it computes it in fp32, and rounds the results.
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from openmxu_sim.onnx.runtime import (
     TensorProto,
     TypeProto,
     ValueInfoProto,
+    constant,
     helper,
     inferred,
     inner_nodes,
@@ -53,23 +54,22 @@ Those of :func:`function` are 18 and 8: its operators had not changed until then
 """
 
 
+_Types = tuple[tuple[str, bytes], ...]
+"""Names of inputs, and their types as ONNX writes them."""
+
+
 def random_nodes(model: ModelProto) -> list[str]:
     """Return the nodes that draw random numbers: ``Dropout`` does in training."""
-    constants = {each.name: each for each in model.graph.initializer}
-    constants |= {
-        node.output[0]: node.attribute[0].t
-        for node in inner_nodes(model.graph.node)
-        if node.op_type == "Constant" and node.attribute[0].name == "value"
-    }
+    nodes = [*inner_nodes(model.graph.node)]
+    modes = [(each.name, numpy_helper.to_array(each)) for each in model.graph.initializer if not each.dims]
+    modes += [(name, value) for node in nodes for name in node.output if (value := constant(node)) is not None]
+    off = {name for name, mode in modes if mode.dtype == bool and not mode.any()}
+    return [named(node) for node in nodes if _may_draw(node) and off.isdisjoint(node.input[2:])]
 
-    def trains(node: NodeProto) -> bool:
-        if node.op_type != "Dropout" or len(node.input) < 3 or not node.input[2]:
-            return False
-        mode = constants.get(node.input[2])
-        return mode is None or bool(numpy_helper.to_array(mode).any())
 
-    nodes = inner_nodes(model.graph.node)
-    return [named(node) for node in nodes if not node.domain and (node.op_type in _RANDOM or trains(node))]
+def _may_draw(node: NodeProto) -> bool:
+    trains = node.op_type == "Dropout" and any(node.input[2:])
+    return not node.domain and (node.op_type in _RANDOM or trains)
 
 
 @dataclass(frozen=True)
@@ -84,12 +84,17 @@ class Other:
         """The node with names of its own removed, so that nodes that do the same are equal."""
         node = NodeProto()
         node.CopyFrom(self.node)
-        # Nodes that draw random numbers each have a generator, so they are not the same.
-        node.name = node.output[0] if node.op_type in _RANDOM else ""
+        node.name = ""
         del node.metadata_props[:]
         node.input[:] = [f"i{index}" if name else "" for index, name in enumerate(node.input)]
         node.output[:] = [f"o{index}" if name else "" for index, name in enumerate(node.output)]
         return bytes(node.SerializeToString(deterministic=True))
+
+    @cached_property
+    def _session(self) -> Callable[[_Types], Session | None]:
+        """Sessions by types of inputs; those that draw random numbers are the node's own, with a generator each."""
+        cached = lru_cache(_session.__wrapped__) if _may_draw(self.node) else _session
+        return partial(cached, self._anonymous, versions=self.versions)
 
     def __call__(self, inputs: Sequence[Value]) -> Sequence[Value]:
         """Return the outputs, in the node's order; what nobody asks for is ``None``."""
@@ -97,7 +102,7 @@ class Other:
         given = {name: value if isinstance(value, list) else np.asarray(value) for name, value in given.items()}
         types = {name: _type(value) for name, value in given.items()}
         known = tuple((name, kind) for name, kind in types.items() if kind is not None)
-        session = _session(self._anonymous, known, self.versions) if len(known) == len(types) else None
+        session = self._session(known) if len(known) == len(types) else None
         if session is None:
             model = _model(NodeProto.FromString(self._anonymous), {}, self.versions)
             names = [each.name for each in model.graph.output]
@@ -120,7 +125,7 @@ def _type(value: Value) -> bytes | None:
 
 def _model(node: NodeProto, types: Mapping[str, TypeProto], versions: _Versions) -> ModelProto:
     """Return a model of one node whose inputs have these types, or any."""
-    inputs = [ValueInfoProto(name=name, type=types.get(name)) for name in dict.fromkeys(filter(None, node.input))]
+    inputs = [ValueInfoProto(name=name, type=types.get(name)) for name in filter(None, node.input)]
     outputs = [ValueInfoProto(name=name) for name in node.output if name]
     opsets = [helper.make_opsetid(*each) for each in versions[0]]
     graph = helper.make_graph([node], "node", inputs, outputs)
@@ -128,7 +133,7 @@ def _model(node: NodeProto, types: Mapping[str, TypeProto], versions: _Versions)
 
 
 @lru_cache(maxsize=4096)
-def _session(serialized: bytes, types: tuple[tuple[str, bytes], ...], versions: _Versions) -> Session | None:
+def _session(serialized: bytes, types: _Types, versions: _Versions) -> Session | None:
     """Return a model of one node; ``None`` if onnxruntime does not know it, or not for these types."""
     model = _model(
         NodeProto.FromString(serialized), {name: TypeProto.FromString(kind) for name, kind in types}, versions

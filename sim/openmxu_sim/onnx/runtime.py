@@ -59,6 +59,7 @@ __all__ = [
     "TypeProto",
     "ValueInfoProto",
     "attributes_of",
+    "constant",
     "go_on",
     "heard",
     "helper",
@@ -367,6 +368,21 @@ def named(node: NodeProto) -> str:
     return f"{node.op_type} {node.name or next(filter(None, node.output), '')}"
 
 
+_CONSTANTS = {"value_int": np.int64, "value_float": np.float32, "value_string": object}
+
+
+def constant(node: NodeProto) -> npt.NDArray[Any] | None:
+    """Return the tensor of a ``Constant``; ``None`` of other nodes, and of sparse ones."""
+    if node.op_type != "Constant" or node.domain:
+        return None
+    if len(node.attribute) != 1:
+        raise ModelError(f"{named(node)} must have one attribute, not {len(node.attribute)}")
+    [attribute] = node.attribute
+    value = _decoded(helper.get_attribute_value(attribute))
+    dtype = _CONSTANTS.get(attribute.name.removesuffix("s"))
+    return numpy_helper.to_array(value) if isinstance(value, TensorProto) else dtype and np.array(value, dtype)
+
+
 def attributes_of(node: NodeProto, version: int) -> dict[str, Any]:
     """Return the attributes of a node by ONNX's schema, with defaults; ``None`` where there is none.
 
@@ -399,4 +415,4 @@ def attributes_of(node: NodeProto, version: int) -> dict[str, Any]:
 def _decoded(value: Any) -> Any:
     if isinstance(value, list):
         return [_decoded(each) for each in value]
-    return value.decode() if isinstance(value, bytes) else value
+    return value.decode(errors="backslashreplace") if isinstance(value, bytes) else value

@@ -521,6 +521,61 @@ def test_nodes_that_do_the_same_share_a_session() -> None:
     assert others._session.cache_info().currsize == 1
 
 
+@pytest.mark.parametrize(
+    "node",
+    [
+        "RandomNormalLike <seed = 1.0> (x)",
+        "Bernoulli <seed = 1.0> (x)",
+        "Dropout <seed = 1> (x, half, on)",
+        "Dropout <seed = 1> (x, half, late)",
+    ],
+)
+def test_random_numbers_of_a_seed(node: str) -> None:
+    """A second network draws what the first one did, and onnxruntime does."""
+    text = f"graph (float[4, 8] x) => (y, z) {{ late = Not (off) y = {node} z = {node} }}"
+    values = {"half": np.float32(0.5), "on": np.array(True), "off": np.array(False)}
+    model, x = graphs.model(text, **{name: np.asarray(value) for name, value in values.items()}), np.full((4, 8), 0.5)
+    for _ in range(2):
+        network, _ = graphs.agree(model, {"x": x.astype(np.float32)})
+        assert len(network.random) == 2
+
+
+@pytest.mark.parametrize(
+    "constant",
+    [
+        "value = float[2] {1, 2}",
+        "value_int = 3",
+        "value_ints = [3, 4]",
+        "value_float = 0.1",
+        "value_floats = [0.1, 2.0]",
+    ],
+)
+def test_constants(constant: str) -> None:
+    """No session keeps them."""
+    others._session.cache_clear()
+    graphs.agree(graphs.model(f"graph () => (y) {{ y = Constant <{constant}> () }}"), {})
+    assert not others._session.cache_info().currsize
+
+
+@pytest.mark.parametrize(
+    ("node", "text"),
+    [
+        (onnx.helper.make_node("Constant", [], ["y"]), "Constant y must have one attribute, not 0"),
+        (
+            onnx.helper.make_node("Conv", ["x", "x"], ["y"], auto_pad=b"\xff"),
+            r"Conv y must have an auto_pad of NOTSET, .*, not '\\\\xff'",
+        ),
+    ],
+)
+def test_attributes_that_cannot_be(node: Any, text: str) -> None:
+    """Also where ONNX's own inference is not strict, as beside another domain."""
+    model = graphs.model("graph (float[1, 1, 2, 2] x) => (y) { y = Relu (x) z = own.Scaler (x) }")
+    model.graph.node[0].CopyFrom(node)
+    model.graph.node[1].domain = model.opset_import[1].domain = "ai.onnx.ml"
+    with pytest.raises(ValueError, match=f"^{text}$"):
+        Network(model)
+
+
 def test_an_error_names_the_node() -> None:
     text = "graph (float[2, 3] x) => (o) { [fold] o = Reshape (x, shape) }"
     network = Network(graphs.model(text, shape=np.array([5, 7])))
