@@ -200,6 +200,42 @@ def test_outputs_of_other_kinds(shown: Said, nodes: str, outputs: str, names: li
 
 
 @pytest.mark.usefixtures("command")
+@pytest.mark.parametrize(("of_unit", "of_fp32"), [("x, x", "x"), ("x", "x, x")])
+def test_sequences_of_other_lengths(shown: Said, of_unit: str, of_fp32: str) -> None:
+    """A member that only one of both has is infinitely far."""
+    branches = ", ".join(
+        f"{at}_branch = b () => (t) {{ t = SequenceConstruct ({each}) }}"
+        for at, each in (("then", of_fp32), ("else", of_unit))
+    )
+    sums = "m = MatMul (x, x) r = ReduceSum <keepdims = 0> (m) p = Greater (r, eight)"
+    model = _square(f"(seq(float[2, 2]) s) {{ {sums} s = If (p) <{branches}> }}")
+    model.graph.initializer.append(onnx.numpy_helper.from_array(np.array(8.01, np.float32), "eight"))
+    onnx.save(model, "it.onnx")
+    np.savez("x.npz", x=np.full((2, 2), 1 + 2**-9, np.float32))
+    shown("infer it.onnx --input x.npz -o report")
+    assert {each["output"]: each["largest"] for each in _figures()[0]["differences"]} == {"s[0]": 0, "s[1]": np.inf}
+
+
+def test_outputs_named_like_members(refused: Said) -> None:
+    model = _square("(seq(float[2, 2]) s, float[2, 2] t) { s = SequenceConstruct (x) t = MatMul (x, x) }")
+    model.graph.node[1].output[0] = model.graph.output[1].name = "s[0]"
+    onnx.save(model, "it.onnx")
+    assert "outputs must have different names, and members of sequences, not s[0] twice" in refused(
+        "infer it.onnx --input x.npz"
+    )
+
+
+def test_bf16_that_onnxruntime_does_not_multiply() -> None:
+    """It is compared with sums in fp32, rounded once."""
+    text = "graph (bfloat16[2, 1000] x) => (y) { y = MatMul (x, w) }"
+    model = graphs.model(text, w=np.ones((1000, 3), ml_dtypes.bfloat16))
+    x = np.random.default_rng(1).integers(0, 5, (2, 1000)).astype(ml_dtypes.bfloat16)
+    [found] = infer(model, {"x": x}, ["fp8_e5m2"], accumulate="fp32")
+    [difference] = found.differences
+    assert (difference.largest, difference.rows) == (0, 2)
+
+
+@pytest.mark.usefixtures("command")
 @pytest.mark.parametrize(
     ("nodes", "random"),
     [
