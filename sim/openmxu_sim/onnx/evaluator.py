@@ -33,7 +33,7 @@ Compute = Callable[[Sequence[Value]], Sequence[Value]]
 """Computes the outputs of a node from its inputs."""
 
 MOST_ITERATIONS = 1 << 18
-"""Most iterations of all ``Loop`` of a run: exporters write 2^63 - 1 for no bound."""
+"""Most iterations of all loops, scans and maps of a run: exporters write 2^63 - 1 for no bound."""
 
 MOST_BYTES = 1 << 32
 """Most bytes that loops stack in a run, and of a state."""
@@ -80,14 +80,21 @@ class Scope:
 class Graph:
     """A graph whose nodes are computed in their order; ``compute`` is asked once for each node without graphs."""
 
-    def __init__(self, graph: GraphProto, version: int, compute: Callable[[NodeProto], Compute]) -> None:
+    def __init__(
+        self, graph: GraphProto, version: int, compute: Callable[[NodeProto], Compute], *outer: set[str]
+    ) -> None:
         self.inputs = [each.name for each in graph.input]
+        self.ranks = [len(each.type.tensor_type.shape.dim) for each in graph.input]
         self.outputs = list(graph.output)
         self._constants = {each.name: numpy_helper.to_array(each) for each in graph.initializer}
-        self._steps = [(node, _step(node, version, compute)) for node in graph.node]
-        names = [name for node in graph.node for name in node.output if name]
-        if len(set(names)) < len(names) or not set(names).isdisjoint(self.inputs):
-            raise ModelError("tensors of a graph must have different names")
+        self._steps = []
+        known = {*self.inputs, *self._constants}
+        for node in graph.node:
+            self._steps.append((node, _step(node, version, compute, known, *outer)))
+            for name in filter(None, node.output):
+                if any(name in names for names in (known, *outer)):
+                    raise ModelError(f"tensors must have different names, also in graphs around them, not {name} twice")
+                known.add(name)
 
     def run(self, values: Mapping[str, Value], outer: Scope | None = None) -> list[Value]:
         """Return the outputs for the inputs."""
@@ -105,14 +112,19 @@ class Graph:
         return self.run(dict(zip(self.inputs, inputs, strict=True)), outer)
 
 
-def _step(node: NodeProto, version: int, compute: Callable[[NodeProto], Compute]) -> "_Control | Compute":
+def _step(
+    node: NodeProto, version: int, compute: Callable[[NodeProto], Compute], *outer: set[str]
+) -> "_Control | Compute":
     kind = _CONTROLS.get(node.op_type) if node.domain == "" else None
     if kind is None:
         value = constant(node)
         return compute(node) if value is None else lambda _: [value]
     if (node.op_type, version) == ("Scan", 8):
         raise ModelError(f"{named(node)} must be of operator set 9 or later, not 8")
-    graphs = {each.name: Graph(each.g, version, compute) for each in node.attribute if each.HasField("g")}
+    graphs = {each.name: Graph(each.g, version, compute, *outer) for each in node.attribute if each.HasField("g")}
+    for name in ("then_branch", "else_branch") if kind is _If else ("body",):
+        if name not in graphs:
+            raise ModelError(f"{named(node)} must have a {name}")
     return kind(node, attributes_of(node, version), graphs)
 
 
@@ -122,11 +134,14 @@ class _Control:
     attributes: Mapping[str, Any]
     graphs: Mapping[str, Graph]
 
+    def __post_init__(self) -> None:
+        """Refuse a node that cannot be run."""
+
     def run(self, inputs: Sequence[Value], scope: Scope) -> Sequence[Value]:
         raise NotImplementedError
 
     def _body(self, inputs: int, outputs: int) -> Graph:
-        """The body, which must have at least so many inputs and outputs."""
+        """The body, which must have so many inputs, and at least so many outputs."""
         body = self.graphs["body"]
         if len(body.inputs) != inputs or len(body.outputs) < outputs:
             raise ModelError(
@@ -146,16 +161,20 @@ class _If(_Control):
 
 class _Loop(_Control):
     def run(self, inputs: Sequence[Value], scope: Scope) -> Sequence[Value]:
-        """Iterate while the bound and the condition permit; where one is left out, the other decides alone.
+        """Iterate while the bound and the condition permit; what is left out permits.
 
-        The body's own condition counts in any case, as in onnxruntime.
+        Without a condition ONNX ignores the body's own; here it counts in any case, as in onnxruntime.
         """
         most, condition, *states = inputs
         body, count = self._body(len(inputs), len(states) + 1), 0
         going = condition is None or _holds(condition, self.node)
         rows: list[Sequence[Value]] = []
         while going and (most is None or count < int(np.asarray(most).item())):
-            condition, *results = body.call([np.array(count, np.int64), np.array(going), *states], scope)
+            place, given = (
+                np.full([1] * bool(rank), value)
+                for rank, value in zip(body.ranks, (np.int64(count), going), strict=False)
+            )
+            condition, *results = body.call([place, given, *states], scope)
             going, count = _holds(condition, self.node), count + 1
             states, row = results[: len(states)], results[len(states) :]
             scope.spent.iterate(named(self.node), states, row)
@@ -165,6 +184,19 @@ class _Loop(_Control):
 
 
 class _Scan(_Control):
+    def __post_init__(self) -> None:
+        count, inputs = self.attributes["num_scan_inputs"] or 0, len(self.node.input)
+        if not 0 < count <= inputs:
+            raise ModelError(f"{named(self.node)} must have num_scan_inputs from 1 to {inputs}, not {count}")
+        outputs = len(self._body(inputs, inputs - count).outputs) - inputs + count
+        for side, size in (("scan_input", count), ("scan_output", outputs)):
+            axes, directions = self._ways(side, size)
+            if not len(axes) == len(directions) == size or not {*directions} <= {0, 1}:
+                raise ModelError(
+                    f"{named(self.node)} must have {size} {side}_axes and {side}_directions of 0 or 1, "
+                    f"not {axes} and {directions}"
+                )
+
     def run(self, inputs: Sequence[Value], scope: Scope) -> Sequence[Value]:
         """Go along an axis of each input that is scanned, either way; stack results along one of each output."""
         count = self.attributes["num_scan_inputs"]
@@ -177,6 +209,7 @@ class _Scan(_Control):
         ]
         if len({len(each) for each in slices}) != 1:
             raise ModelError(f"{named(self.node)} must scan inputs of one length, not {[len(each) for each in slices]}")
+        scope.spent.iterate(named(self.node), (), (), len(slices[0]))
         rows = []
         for parts in zip(*slices, strict=True):
             results = body.call([*states, *map(np.asarray, parts)], scope)
@@ -206,10 +239,12 @@ class _SequenceMap(_Control):
         lengths = {len(each) for each in inputs if isinstance(each, list)}
         if not isinstance(inputs[0], list) or len(lengths) > 1:
             raise ModelError(f"{named(self.node)} must have sequences of one length, not of {sorted(lengths)}")
-        results = [
-            body.call([each[at] if isinstance(each, list) else each for each in inputs], scope)
-            for at in range(len(inputs[0]))
-        ]
+        scope.spent.iterate(named(self.node), (), (), len(inputs[0]))
+        results = []
+        for at in range(len(inputs[0])):
+            row = body.call([each[at] if isinstance(each, list) else each for each in inputs], scope)
+            scope.spent.iterate(named(self.node), (), row, count=0)
+            results.append(row)
         return [[row[at] for row in results] for at in range(len(body.outputs))]
 
 

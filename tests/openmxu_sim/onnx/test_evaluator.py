@@ -58,6 +58,15 @@ def test_products_of_a_loop() -> None:
     assert list(network.work.values()) == [5]
 
 
+@pytest.mark.parametrize("size", ["", "[1]", "[1, 1]"])
+def test_ranks_of_what_a_loop_counts(size: str) -> None:
+    text = f"""graph (float[1, 2] a, int64 n) => (y, places, conditions) {{
+        y, places, conditions = Loop <body = b (int64{size} i, bool{size} c, float[1, 2] s) =>
+            (bool d, float[1, 2] t, o, p) {{ t = MatMul (s, w) d = Squeeze (c) o = Add (i, i) p = Not (c) }}> (n, , a)
+    }}"""
+    _agree(text, {"a": A, "n": np.array(3)}, w=W)
+
+
 @pytest.mark.parametrize("length", [3, 0])
 def test_sequences_in_a_loop(length: int) -> None:
     text = """graph (float[1, 2] a, int64 n) => (y) {
@@ -138,10 +147,44 @@ def test_loops_that_do_not_end(monkeypatch: pytest.MonkeyPatch, scan: bool, boun
 
 
 @pytest.mark.parametrize(
+    "nodes",
+    [
+        "y = Scan <num_scan_inputs = 1, body = b (float[0] r) => (float[0] s) { s = Neg (r) }> (rows)",
+        """y = Scan <num_scan_inputs = 1, body = b (float[2] r) => (float[2, 2] s) {
+            s = Scan <num_scan_inputs = 1, body = d (float[2] p) => (float[2] q) { q = Neg (p) }> (x) }> (x)""",
+        """m = SplitToSequence <axis = 0> (x) n = SequenceInsert (m, x) y = SequenceInsert (n, x)
+        z = SequenceMap (y) <body = b (float[k, 2] r) => (float[k, 2] s) { s = Neg (r) }>""",
+    ],
+)
+def test_iterations_of_scans_and_maps(monkeypatch: pytest.MonkeyPatch, nodes: str) -> None:
+    monkeypatch.setattr(evaluator, "MOST_ITERATIONS", 3)
+    network = Network(graphs.model(f"graph (float[2, 2] x) => (y) {{ {nodes} }}", rows=np.zeros((4, 0), np.float32)))
+    with pytest.raises(ValueError, match=r"^(Scan|SequenceMap) \w must end within 3 iterations, "):
+        network.run({"x": W})
+
+
+_SAME = ", ".join(f"{each}_branch = b () => (z) {{ z = Neg (x) }}" for each in ("then", "else"))
+_SCAN = "Scan <{}, body = b (float[2] r) => (float[2] s) {{ s = Neg (r) }}> (x)"
+
+
+@pytest.mark.parametrize("last", ["y = If (t) <{}>", "y = If (t) <{}> z = Neg (x)"])
+def test_names_of_branches(last: str) -> None:
+    """They may be those of both, and of what comes later, as in onnxruntime."""
+    _agree(f"graph (float[2, 2] x) => (y) {{ {last.format(_SAME)} }}", {"x": W}, t=np.array(True))
+
+
+@pytest.mark.parametrize(
     ("nodes", "message"),
     [
         ("y = MatMul (x, nowhere)", "nowhere must be a tensor that is computed before it is read"),
-        ("y = Relu (x) y = Neg (x)", "tensors of a graph must have different names"),
+        *((nodes, f"tensors must have different names, also in graphs around them, not {name} twice")
+          for nodes, name in (("y = Relu (x) y = Neg (x)", "y"), ("t = Not (t) y = Neg (x)", "t"),
+                              (f"z = Neg (x) y = If (t) <{_SAME}>", "z"))),
+        *(("y = " + _SCAN.format(f"num_scan_inputs = 1, scan_{each}"), "(Scan y must|model cannot be run:) .*")
+          for each in ("input_directions = [2]", "output_directions = [-1]", "input_axes = [0, 1]",
+                       "output_directions = [0, 0]")),
+        ("y = " + _SCAN.format("num_scan_inputs = 2"), ".*"),
+        ("y = If (t) <then_branch = b () => (e) { e = Neg (x) }>", ".*"),
         (f"p, q = If (t) <{', '.join(f'{each}_branch = b () => (e) {{ e = Neg (x) }}' for each in ('then', 'else'))}> "
          "y = Neg (p)", "model cannot be run: .*"),
         ("y = Loop <body = b (int64 i, bool c) => (bool d) { d = Identity (c) }> (n, t, x)", "model cannot be run: .*"),
