@@ -64,7 +64,7 @@ def einsum(stacks: Callable[[Floats, Floats], Floats], equation: str, a: Floats,
     for labels, array in ((one, a), (other, b)):
         for label, size in zip(labels, array.shape, strict=True):
             known = sizes.setdefault(label, size)
-            if known != size and (isinstance(label, str) or 1 not in (known, size)):
+            if known != size and 1 not in (known, size):
                 raise ValueError(f"operands of {equation!r} must have one size of {label}, not {known} and {size}")
             sizes[label] = size if known == 1 else known
     together = [each for each in out if each in one and each in other]
@@ -81,6 +81,6 @@ def einsum(stacks: Callable[[Floats, Floats], Floats], equation: str, a: Floats,
 
 
 def _arranged(array: Floats, labels: _Labels, order: list[str | int], sizes: dict[str | int, int]) -> Floats:
-    """Return an operand with its dimensions in this order, those of an ellipsis broadcast to their sizes."""
+    """Return an operand with its dimensions in this order, those of size 1 broadcast."""
     moved = array.transpose([labels.index(each) for each in order])
     return np.broadcast_to(moved, [sizes[each] for each in order])

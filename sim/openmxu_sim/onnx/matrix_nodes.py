@@ -156,13 +156,12 @@ def _fitted(
     if shape is None:
         return {}
     whole = _convolution(multiplier, weight, {**attributes, "auto_pad": "VALID"}, ()).image(places, beyond)
-    wanted = shape[-len(places) :]
     apart = attributes["dilations"] or [1] * len(places)
     largest = [most + max(pair) - 1 for most, pair in zip(whole, zip(steps, apart, strict=True), strict=True)]
-    if any(size > most for size, most in zip(wanted, largest, strict=True)):
-        raise ValueError(f"output_shape must be at most {tuple(largest)}, not {tuple(wanted)}")
-    over = [max(0, most - size) for most, size in zip(whole, wanted, strict=True)]
-    more = [own + max(0, size - most) for own, most, size in zip(beyond, whole, wanted, strict=True)]
+    if any(size > most for size, most in zip(shape, largest, strict=True)):
+        raise ValueError(f"output_shape must be at most {tuple(largest)}, not {tuple(shape)}")
+    over = [max(0, most - size) for most, size in zip(whole, shape, strict=True)]
+    more = [own + max(0, size - most) for own, most, size in zip(beyond, whole, shape, strict=True)]
     smaller, larger = [total // 2 for total in over], [total - total // 2 for total in over]
     pads = [*smaller, *larger] if automatic == "SAME_UPPER" else [*larger, *smaller]
     return {"auto_pad": "NOTSET", "pads": pads, "output_padding": more}
@@ -219,8 +218,6 @@ def _attention(
 ) -> _Array:
     arrays, heads = _operands("Attention", q, k, v), [attributes[f"{side}_num_heads"] for side in ("q", "kv", "kv")]
     if flat := all(each.ndim == 3 for each in arrays):
-        if not all(count and each.shape[2] % count == 0 for each, count in zip(arrays, heads, strict=True)):
-            raise ValueError(f"Attention must have numbers of heads that divide its operands, not {heads}")
         pairs = zip(arrays, heads, strict=True)
         arrays = [each.reshape(*each.shape[:2], count, -1).swapaxes(1, 2) for each, count in pairs]
     wanted = {"scale": attributes["scale"], "mask": mask, "padded": padded, "causal": bool(attributes["is_causal"])}

@@ -15,7 +15,7 @@ from openmxu_sim.networks.numerics import EscapeError, Multiplier, Numerics, Pro
 from openmxu_sim.onnx.evaluator import Compute, Graph
 from openmxu_sim.onnx.matrix_nodes import PARTLY, computed, is_product, refusal
 from openmxu_sim.onnx.nodes import DOMAINS, Other, random_nodes, versions_of
-from openmxu_sim.onnx.rules import checked
+from openmxu_sim.onnx.rules import checked, sizes_of
 from openmxu_sim.onnx.runtime import ModelError, ModelProto, NodeProto, go_on, heard, helper, load, named, refusals
 
 
@@ -128,7 +128,7 @@ class Network:
             if array.dtype == np.dtype(f"V{dtype.itemsize}") and dtype.isbuiltin != 1:
                 array = array.view(dtype)
             arrays[name] = array
-            sizes = [_size(entry) for entry in tensor.shape.dim] if tensor.HasField("shape") else None
+            sizes = sizes_of(tensor.shape) if tensor.HasField("shape") else None
             fits = sizes is None or (
                 len(sizes) == array.ndim
                 and all(size in (None, own) for size, own in zip(sizes, array.shape, strict=True))
@@ -142,7 +142,7 @@ class Network:
         """Return inputs of zeros, of size 1 where the model does not specify one."""
         defaults = {initializer.name for initializer in self.model.graph.initializer}
         return {
-            name: np.zeros([1 if size is None else size for size in map(_size, tensor.shape.dim)], _dtype(name, tensor))
+            name: np.zeros([1 if size is None else size for size in sizes_of(tensor.shape)], _dtype(name, tensor))
             for name, tensor in self._wanted().items()
             if name not in defaults
         }
@@ -187,11 +187,6 @@ class Network:
             self._ledger.note(work, product, errors=self._errors)
 
         return Multiplier(self.layers.numerics(layer), self.threads, seen, measures=self._errors)
-
-
-def _size(dimension: Any) -> int | None:
-    """Return the size of a dimension, or ``None`` for any, for which exporters write -1, too."""
-    return dimension.dim_value if dimension.HasField("dim_value") and dimension.dim_value >= 0 else None
 
 
 def _dtype(name: str, tensor: Any) -> np.dtype[Any]:

@@ -46,7 +46,7 @@ def checked(model: ModelProto) -> ModelProto:
 def _check_graph(graph: GraphProto, version: int, outer: Mapping[str, Shape]) -> None:
     values = (*graph.input, *graph.value_info, *graph.output)
     shaped = (each for each in values if each.type.tensor_type.HasField("shape"))
-    shapes = {**outer, **{each.name: _sizes(each.type.tensor_type.shape) for each in shaped}}
+    shapes = {**outer, **{each.name: sizes_of(each.type.tensor_type.shape) for each in shaped}}
     shapes |= {each.name: tuple(each.dims) for each in graph.initializer}
     for node in graph.node:
         if node.op_type in RULES and not node.domain:
@@ -56,7 +56,8 @@ def _check_graph(graph: GraphProto, version: int, outer: Mapping[str, Shape]) ->
                 _check_graph(inner, version, shapes)
 
 
-def _sizes(shape: Any) -> Shape:
+def sizes_of(shape: Any) -> Shape:
+    """Return the sizes of a tensor, ``None`` for any, for which exporters write -1, too."""
     return [each.dim_value if each.HasField("dim_value") and each.dim_value >= 0 else None for each in shape.dim]
 
 
@@ -142,8 +143,7 @@ def _recurrent(gates: int) -> Callable[[Mapping[str, Any], Shapes], Iterator[str
         batch = x[0 if first else 1]
         all_gates = None if hidden is None else gates * hidden
         state: Shape = (batch, ways, hidden) if first else (ways, batch, hidden)
-        both, holes = (size if size is None else 2 * size for size in (all_gates, hidden))
-        holes = None if hidden is None else 3 * hidden
+        both, holes = (None, None) if hidden is None else (2 * gates * hidden, 3 * hidden)
         wanted: Mapping[str, tuple[Shape | None, Shape]] = {
             "W": (w, (ways, all_gates, x[2])),
             "R": (r, (ways, all_gates, hidden)),
@@ -159,6 +159,42 @@ def _recurrent(gates: int) -> Callable[[Mapping[str, Any], Shapes], Iterator[str
     return rules
 
 
+def _attention(attributes: Mapping[str, Any], shapes: Shapes) -> Iterator[str]:
+    if attributes["qk_matmul_output_mode"] not in range(4):
+        yield f"must have a qk_matmul_output_mode from 0 to 3, not {attributes['qk_matmul_output_mode']}"
+    if attributes["softmax_precision"] not in (None, 1, 10, 11, 16):
+        yield f"must have a softmax_precision of 1, 10, 11 or 16, not {attributes['softmax_precision']}"
+    operands = [shape for shape in shapes[:3] if shape is not None]
+    if len(operands) < 3:
+        return
+    if {*map(len, operands)} not in ({3}, {4}):
+        yield f"must have three operands of 3 or of 4 dimensions, not {', '.join(map(_text, operands))}"
+    counts = [attributes[f"{side}_num_heads"] for side in ("q", "kv", "kv")]
+    for at, (shape, count) in enumerate(zip(operands, counts, strict=True)):
+        if len(shape) == 4 and count is not None and not _fit([count], shape[1:2]):
+            yield f"must have {shape[1]} heads for {_text(shape)}, not {count}"
+        if len(shape) == 3 and (not count or count < 1 or (shape[2] or 0) % count):
+            yield f"must have numbers of heads that divide its operands, not {count} for {_text(shape)}"
+        if len(shape) == 3 and count:
+            operands[at] = (shape[0], count, shape[1], shape[2] and shape[2] // count)
+    q, k, v = operands
+    if not _fit((q[0], k[1], v[2], q[3]), k) or not _fit((q[0], k[1]), v[:2]) or (k[1] and q[1] and q[1] % k[1]):
+        yield f"must have queries, keys and values that fit, not {', '.join(map(_text, operands))}"
+
+
+def _einsum(attributes: Mapping[str, Any], shapes: Shapes) -> Iterator[str]:
+    equation, sizes = attributes["equation"] or "", dict[str, int]()
+    for term, shape in zip(equation.replace(" ", "").partition("->")[0].split(","), shapes, strict=False):
+        head, dots, tail = term.partition("...")
+        if shape is None:
+            continue
+        if len(head + tail) > len(shape) or (not dots and len(head) < len(shape)):
+            yield f"must have a letter of {equation!r} for each dimension of {_text(shape)}"
+        for label, size in (*zip(head, shape, strict=False), *zip(tail[::-1], shape[::-1], strict=False)):
+            if size not in (None, 1) and sizes.setdefault(label, size) != size:
+                yield f"must have one size of {label} in {equation!r}, not {sizes[label]} and {size}"
+
+
 def _fit(wanted: Shape, given: Shape) -> bool:
     """Whether shapes are equal as far as they are known."""
     pairs = zip(wanted, given, strict=False)
@@ -172,6 +208,8 @@ def _text(shape: Shape) -> str:
 RULES: Mapping[str, Callable[[Mapping[str, Any], Shapes], Iterator[str]]] = {
     **dict.fromkeys(("Conv", "ConvTranspose"), _convolution),
     "Gemm": _gemm,
+    "Attention": _attention,
+    "Einsum": _einsum,
     **{name: _recurrent(gates) for name, gates in (("LSTM", 4), ("GRU", 3), ("RNN", 1))},
 }
 """Rules of each operator: problems with a node's attributes and the shapes of its inputs."""

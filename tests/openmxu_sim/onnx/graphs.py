@@ -27,7 +27,8 @@ def single(operator: str, inputs: Mapping[str, Any], outputs: Sequence[str], **a
     node = helper.make_node(operator, names, outputs, name="layer", **attributes)
     operands = [helper.make_tensor_value_info(name, *kind) for name, kind in inputs.items() if kind]
     graph = helper.make_graph([node], "graph", operands, [onnx.ValueInfoProto(name=name) for name in outputs])
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10)
+    opset = helper.make_opsetid("", 23 if operator == "Attention" else 18)
+    return helper.make_model(graph, opset_imports=[opset], ir_version=10)
 
 
 def agree(model: Any, inputs: Mapping[str, Any], **options: Any) -> tuple[Network, Mapping[str, Any]]:
