@@ -85,12 +85,17 @@ def read_network(path: Path) -> CompiledNetwork:
         pictures = {name: _picture(fields) for name, fields in facts["pictures"].items()}
         layers = [_layer(fields, len(program)) for fields in facts["layers"]]
         names = {name: str(facts[name]) for name in ("source", "result", "output")}
-        missing = {names["source"], names["result"]} - set(pictures)
+        if not layers:
+            raise ValueError("it must have a layer")
+        if missing := {names["source"], names["result"]} - set(pictures):
+            raise ValueError(f"source and result must be pictures of it, not {', '.join(sorted(missing))[:200]}")
         memory, alternative = int(facts["memory"]), int(facts["alternative"])
         if memory % config.size or not 0 <= memory <= 1 << 32:
             raise ValueError(f"memory must be rows of {config.size} words, at most {1 << 32}, not {memory}")
+        if not 0 <= alternative <= 1 << 32:
+            raise ValueError(f"alternative must be at most {1 << 32} rows, not {alternative}")
         rows = memory // config.size or config.rows
-        if not layers or missing or not all(_lies_in(picture, config.size, rows) for picture in pictures.values()):
+        if not all(_lies_in(picture, config.size, rows) for picture in pictures.values()):
             raise ValueError("a picture is not in the scratchpad or the memory")
         check_program(config, program)
         check_waits(config, program)

@@ -59,7 +59,7 @@ def test_damaged_files(network: CompiledNetwork, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("old", "new"),
+    "change",
     [
         (b'"base": 0', b'"base": 9000'),
         (b'"size": 2', b'"size": 3'),
@@ -67,14 +67,14 @@ def test_damaged_files(network: CompiledNetwork, tmp_path: Path) -> None:
         (b'"rows": 128', b'"rows": 20'),
         (b'"weights": 64', b'"weights": 4'),
         (b'"channels"', b'"chanels"'),
-        (b'"result": "pool"', b'"result": "none"'),
+        (b'"result": "pool"', b'"result": "none"', "source and result must be pictures of it, not none$"),
         (b'"width": 4', b'"width": -4'),
         (b'"channels": 1', b'"channels": 100000'),
         *((b'"packing": [1', b'"packing": [%d' % kernel) for kernel in (0, 2)),
         (b"{", b"["),
         (b"{", b"[" * 100_000),
         (b'"base": 0', b'"base": Infinity'),
-        (b'"layers": [', b'"layers": [], "more": ['),
+        (b'"layers": [', b'"layers": [], "more": [', "it must have a layer$"),
         (b'"cycles": ', b'"cycles": -'),
         (b'"commands": [0', b'"commands": [-1'),
         (b'"program": 1024', b'"program": 16'),
@@ -84,16 +84,18 @@ def test_damaged_files(network: CompiledNetwork, tmp_path: Path) -> None:
         (b'"products": ', b'"products": %d' % 10**400),
         (b'"source"', b" " * (1 << 24) + b'"source"'),
         *((b'"memory": 0', b'"memory": %d' % memory) for memory in (-2, 8, 1 << 40, 4097)),
+        *((b'"alternative": 0', b'"alternative": %d' % rows, "alternative must be at most") for rows in (-1, 1 << 40)),
     ],
 )
-def test_facts_that_are_wrong(network: CompiledNetwork, tmp_path: Path, old: bytes, new: bytes) -> None:
+def test_facts_that_are_wrong(network: CompiledNetwork, tmp_path: Path, change: tuple[Any, ...]) -> None:
+    old, new, *reason = change
     path = tmp_path / "model.mxa"
     path.write_bytes(write_network(network))
     with np.load(path) as archive:
         arrays = dict(archive)
     facts = arrays["facts"].tobytes()
     assert old in facts
-    _check_refused(path, arrays | {"facts": np.frombuffer(facts.replace(old, new, 1), np.uint8)})
+    _check_refused(path, arrays | {"facts": np.frombuffer(facts.replace(old, new, 1), np.uint8)}, *reason)
 
 
 def _check_refused(path: Path, arrays: dict[str, Any], reason: str = "") -> None:
