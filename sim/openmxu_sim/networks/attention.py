@@ -40,7 +40,7 @@ def attention(
     operands
         Queries, keys and values, (batch, heads, tokens, size).
     scale
-        Of the products of queries and keys; half of it, by its root, before the product. ``None``: 1/√d.
+        Of the products of queries and keys: its root multiplies both of them before. ``None``: 1/√d.
     mask
         Added to scores, or boolean: false is minus infinity; broadcast to (batch, heads, queries, keys).
     padded

@@ -229,12 +229,7 @@ def _plain(model: ModelProto) -> ModelProto:
     named_so = (*(node for part in _parts(model) for node in part.node), *_imports(model))
     if not sparse and not any(each.domain == _ONNX for each in named_so):
         return model
-    with refusals("model has a sparse tensor that cannot be read"):
-        size = sum(_width(each.values) * math.prod(map(abs, each.dims)) for each in sparse)
-    if size > _MOST_BYTES:
-        raise ModelError(
-            f"sparse tensors of a model must have at most {_MOST_BYTES} bytes with their zeros, not {size}"
-        )
+    _bound(sparse)
     copy = ModelProto()
     copy.CopyFrom(model)
     for each in (*(node for part in _parts(copy) for node in part.node), *_imports(copy)):
@@ -246,7 +241,8 @@ def _plain(model: ModelProto) -> ModelProto:
     for part in _parts(copy):
         if isinstance(part, GraphProto) and part.sparse_initializer:
             with refusals("model has a sparse tensor that cannot be read"):
-                part.initializer.extend(_dense(each) for each in part.sparse_initializer)
+                dense = [numpy_helper.from_array(_dense(each), each.values.name) for each in part.sparse_initializer]
+            part.initializer.extend(dense)
             del part.sparse_initializer[:]
     return copy
 
@@ -262,20 +258,26 @@ def _parts(model: ModelProto) -> Iterator[GraphProto | FunctionProto]:
         yield from _graphs(part.node)
 
 
-def _width(tensor: TensorProto) -> int:
-    return int(helper.tensor_dtype_to_np_dtype(tensor.data_type).itemsize)
+def _bound(sparse: Collection[SparseTensorProto]) -> None:
+    """Refuse sparse tensors that together are too large as dense ones."""
+    size = 0
+    for each in sparse:
+        with refusals("model has a sparse tensor that cannot be read"):
+            width = int(helper.tensor_dtype_to_np_dtype(each.values.data_type).itemsize)
+        size += width * math.prod(map(abs, each.dims))
+    if size > _MOST_BYTES:
+        raise ModelError(f"sparse tensors of a model must have at most {_MOST_BYTES} bytes as dense ones, not {size}")
 
 
-def _dense(sparse: SparseTensorProto) -> TensorProto:
+def _dense(sparse: SparseTensorProto) -> npt.NDArray[Any]:
     values, indices = numpy_helper.to_array(sparse.values), numpy_helper.to_array(sparse.indices)
     dense = np.zeros(tuple(sparse.dims), values.dtype)
     fits = indices.shape in ((values.size,), (values.size, dense.ndim))
     if not fits or (indices < 0).any() or (indices >= (dense.shape if indices.ndim == 2 else dense.size)).any():
-        raise ModelError(
-            f"{sparse.values.name} must have a place in {dense.shape} for each of its {values.size} values"
-        )
+        name = sparse.values.name or "a sparse tensor"
+        raise ModelError(f"{name} must have a place in {dense.shape} for each of its {values.size} values")
     dense[tuple(indices.T) if indices.ndim == 2 else np.unravel_index(indices, dense.shape)] = values
-    return numpy_helper.from_array(dense, sparse.values.name)
+    return dense
 
 
 def optimised(model: ModelProto) -> ModelProto:
@@ -372,13 +374,16 @@ _CONSTANTS = {"value_int": np.int64, "value_float": np.float32, "value_string": 
 
 
 def constant(node: NodeProto) -> npt.NDArray[Any] | None:
-    """Return the tensor of a ``Constant``; ``None`` of other nodes, and of sparse ones."""
+    """Return the tensor of a ``Constant``; ``None`` of other nodes."""
     if node.op_type != "Constant" or node.domain:
         return None
     if len(node.attribute) != 1:
         raise ModelError(f"{named(node)} must have one attribute, not {len(node.attribute)}")
     [attribute] = node.attribute
     value = _decoded(helper.get_attribute_value(attribute))
+    if isinstance(value, SparseTensorProto):
+        _bound([value])
+        return _dense(value)
     dtype = _CONSTANTS.get(attribute.name.removesuffix("s"))
     return numpy_helper.to_array(value) if isinstance(value, TensorProto) else dtype and np.array(value, dtype)
 

@@ -474,12 +474,17 @@ def test_a_convolution_of_bf16_in_old_versions() -> None:
 
 
 @pytest.mark.parametrize("linear", [True, False])
-def test_sparse_constants(linear: bool) -> None:
+@pytest.mark.parametrize("node", [True, False])
+def test_sparse_constants(linear: bool, node: bool) -> None:
     model = graphs.model("graph (float[3, 4] x) => (y) { y = MatMul (x, w) }")
     places = np.array([1, 6]) if linear else np.array([[0, 1], [3, 0]])
     values = onnx.numpy_helper.from_array(np.array([5, 7], np.float32), "w")
     indices = onnx.numpy_helper.from_array(places, "indices")
-    model.graph.sparse_initializer.append(onnx.helper.make_sparse_tensor(values, indices, [4, 2]))
+    sparse = onnx.helper.make_sparse_tensor(values, indices, [4, 2])
+    if node:
+        model.graph.node.insert(0, onnx.helper.make_node("Constant", [], ["w"], sparse_value=sparse))
+    else:
+        model.graph.sparse_initializer.append(sparse)
     graphs.agree(model, {"x": np.arange(12, dtype=np.float32).reshape(3, 4)})
 
 
