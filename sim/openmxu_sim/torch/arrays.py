@@ -19,6 +19,9 @@ TYPES = (
 )
 """Types that the unit multiplies. All but float64 go into fp32 exactly."""
 
+_TIE = 464
+"""Between the largest number of E4M3, 448, which is even, and what would be the next."""
+
 _INSIDE = tuple(str(Path(str(module.__file__)).parent) for module in (torch, openmxu_sim))
 """Folders whose frames are not the caller's."""
 
@@ -41,6 +44,14 @@ def to_fp32(tensor: torch.Tensor) -> torch.Tensor:
 
 to_tensor = torch.from_numpy
 """Return a tensor that shares an array's memory."""
+
+
+def of_type(numbers: torch.Tensor, dtype: torch.dtype, **layout: torch.memory_format) -> torch.Tensor:
+    """Return results in a type; what is too large for E4M3 becomes NaN, where PyTorch's conversion saturates."""
+    result = numbers.to(dtype, **layout)
+    if dtype is torch.float8_e4m3fn:
+        result.view(torch.uint8)[numbers.abs() > _TIE] |= 0x7F
+    return result
 
 
 def warn_of_flushed(product: Product, place: str) -> bool:

@@ -9,7 +9,7 @@ from torch.autograd import forward_ad
 from openmxu_sim.engines import gpu
 from openmxu_sim.networks.numerics import EscapeError, Multiplier, Numerics
 from openmxu_sim.product import to_stacks
-from openmxu_sim.torch.arrays import TYPES, to_array, to_fp32, to_tensor, warn_of_flushed
+from openmxu_sim.torch.arrays import TYPES, of_type, to_array, to_fp32, to_tensor, warn_of_flushed
 
 
 @torch.library.custom_op("openmxu::products", mutates_args=())
@@ -36,9 +36,9 @@ def _products(
     if a.is_cuda and of_one_kind and gpu.is_possible(operand, accumulate, terms):
         left, right = to_fp32(a), to_fp32(b)
         product = gpu.products(left, right, operand=operand, precision=precision, subnormals=subnormals, rows=rows)
-        return product.to(a.dtype)
+        return of_type(product, a.dtype)
     multiplier = Multiplier(numerics, torch.get_num_threads(), lambda seen: warn_of_flushed(seen, "matmul"))
-    return to_tensor(multiplier.stacks(to_array(a.cpu()), to_array(b.cpu()))).to(a)
+    return of_type(to_tensor(multiplier.stacks(to_array(a.cpu()), to_array(b.cpu()))), a.dtype).to(a.device)
 
 
 @_products.register_fake

@@ -13,7 +13,7 @@ import torch
 
 from openmxu_sim.golden.specifications import find_operand, find_sum
 from openmxu_sim.networks.numerics import Multiplier, Numerics
-from openmxu_sim.torch.arrays import TYPES, to_array, to_tensor
+from openmxu_sim.torch.arrays import TYPES, of_type, to_array, to_tensor
 
 _SCALED_BY = (
     "must have dense float8 tensors on the CPU, fp32 scales of one number, (M, 1) or (1, N), and no scale_result to "
@@ -55,7 +55,7 @@ class _Scaled(NamedTuple):
         result = _multiply(multiplier, self.a, self.b).mul_(self.scale_a).mul_(self.scale_b)
         if self.bias is not None:
             result += self.bias
-        return result.to(self.out_dtype or self.a.dtype)
+        return of_type(result, self.out_dtype or self.a.dtype)
 
 
 class _ScaledBy(NamedTuple):

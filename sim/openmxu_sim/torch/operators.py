@@ -12,7 +12,7 @@ import torch
 from openmxu_sim.networks.convolution import Convolution
 from openmxu_sim.networks.numerics import Multiplier
 from openmxu_sim.operands.aliases import Floats
-from openmxu_sim.torch.arrays import to_array, to_tensor
+from openmxu_sim.torch.arrays import of_type, to_array, to_tensor
 from openmxu_sim.torch.narrow import NARROW
 
 _Product = Callable[[Multiplier, Floats, Floats], Floats]
@@ -109,7 +109,7 @@ def _addbmm(multiplier: Multiplier, a: Floats, b: Floats) -> Floats:
 def _product(
     product: _Product, multiplier: Multiplier, a: torch.Tensor, b: torch.Tensor, out_dtype: "torch.dtype | None" = None
 ) -> torch.Tensor:
-    return to_tensor(product(multiplier, to_array(a), to_array(b))).to(out_dtype or a.dtype)
+    return of_type(to_tensor(product(multiplier, to_array(a), to_array(b))), out_dtype or a.dtype)
 
 
 def _sum(
@@ -131,7 +131,7 @@ def _sum(
         result *= alpha
     if beta != 0:
         result += _addable(summand) if beta == 1 else beta * summand.to(result.dtype)
-    return result.to(out_dtype or a.dtype)
+    return of_type(result, out_dtype or a.dtype)
 
 
 def _addable(summand: torch.Tensor) -> torch.Tensor:
@@ -197,7 +197,7 @@ def _convolution(
         result = to_tensor(convolution.gather(x, w, convolution.places(x.shape[2:])))
     if bias is not None:
         result += _addable(bias).reshape(-1, *[1] * (w.ndim - 2))
-    return result.to(image.dtype, memory_format=_memory_format(image, weight))
+    return of_type(result, image.dtype, memory_format=_memory_format(image, weight))
 
 
 def _memory_format(*tensors: torch.Tensor) -> "torch.memory_format":
@@ -232,7 +232,7 @@ def _convolution_backward(
         results[2] = gradient.sum(
             (0, *range(2, gradient.dim())), dtype=torch.promote_types(gradient.dtype, torch.float32)
         )
-    return tuple(result if result is None else result.to(image.dtype) for result in results)
+    return tuple(result if result is None else of_type(result, image.dtype) for result in results)
 
 
 def _narrow(arguments: Callable[..., Any], multiplier: Multiplier, *args: Any) -> Any:

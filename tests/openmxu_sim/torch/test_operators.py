@@ -165,6 +165,20 @@ def test_float8(name: str) -> None:
     assert sum(unit.work.values()) == 3
 
 
+@pytest.mark.parametrize("name", FLOAT8)
+def test_large_results_in_float8(name: str) -> None:
+    """Too large for E4M3 is NaN, as the numerics say and ml_dtypes does; PyTorch's conversion has 448."""
+    a, b = torch.tensor([[28.0, 16], [28, 20], [-28, -20], [256, 256], [28, -448]]), torch.tensor([[16.0], [1]])
+    a, b = (each.to(FLOAT8[name]) for each in (a, b))
+    expected = (a.float() @ b.float()).numpy().astype(getattr(ml_dtypes, name)).view(np.uint8)
+    with mxu.unit():
+        scaled = torch._scaled_mm(a, b, *[torch.ones(())] * 2)
+        found = scaled, a @ b, torch.addmm(b[:1], a, b, beta=0), mxu.matmul(a, b)
+        convolved = F.conv1d(a[:, :, None], b.mT[:, :, None])[..., 0]
+    for each in (*found, convolved):
+        np.testing.assert_array_equal(each.view(torch.uint8).numpy(), expected)
+
+
 @pytest.mark.parametrize("by_row", [(False, False), (True, True), (True, False)])
 @pytest.mark.parametrize("dtypes", [("e4m3fn", "e4m3fn", torch.float32), ("e5m2", "e4m3fnuz", torch.bfloat16)])
 def test_scaled_products(dtypes: tuple[str, str, Any], by_row: tuple[bool, bool]) -> None:
