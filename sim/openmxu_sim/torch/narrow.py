@@ -6,8 +6,8 @@ Operands enter the unit as other tensors do; what it returns is scaled::
     _int_mm       a · b in int32: sums of up to 2^10 products of at most 2^14 are exact in fp32
 """
 
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import torch
 
@@ -16,8 +16,9 @@ from openmxu_sim.networks.numerics import Multiplier, Numerics
 from openmxu_sim.torch.arrays import TYPES, of_type, to_array, to_tensor
 
 _SCALED_BY = (
-    "must have dense float8 tensors on the CPU, fp32 scales of one number, (M, 1) or (1, N), and no scale_result to "
-    "multiply on the unit; multiply others after conversion"
+    "must have dense float8 tensors on the CPU, fp32 scales of one number, (M, 1) or (1, N), a bias of shape (N,), a "
+    "result in fp32, bf16, fp16 or float8, and no scale_result to multiply on the unit; multiply others after "
+    "conversion"
 )
 _INTEGERS = (
     "must have dense int8 tensors on the CPU, K <= 1024, and a unit with sums in fp32 of operands that hold int8 "
@@ -44,11 +45,13 @@ class _Scaled(NamedTuple):
 
     def refusal(self, _numerics: Numerics) -> str | None:
         """Return the reason why the unit cannot take them."""
-        float8 = [dtype for dtype in TYPES if dtype.itemsize == 1]
+        wide, float8, columns = TYPES[:3], TYPES[4:], self.b.shape[-1:]
         dense = _are_dense(self[:2], float8) and _are_dense(self[2:4], [torch.float32])
-        shapes = (self.scale_a, (*self.a.shape[:1], 1)), (self.scale_b, (1, *self.b.shape[-1:]))
-        fits = all(scale.numel() == 1 or scale.shape == shape for scale, shape in shapes)
-        return None if dense and fits and self.scale_result is None else _SCALED_BY
+        shapes = (self.scale_a, (*self.a.shape[:1], 1)), (self.scale_b, (1, *columns))
+        fits = all((one.numel() == 1 and one.dim() < 3) or one.shape == shape for one, shape in shapes)
+        added = self.bias is None or (_are_dense([self.bias], wide) and self.bias.shape == columns)
+        known = self.scale_result is None and self.out_dtype in (None, *wide, *float8)
+        return None if dense and fits and added and known else _SCALED_BY
 
     def multiply(self, multiplier: Multiplier) -> torch.Tensor:
         """Multiply, then scale."""
@@ -58,35 +61,13 @@ class _Scaled(NamedTuple):
         return of_type(result, self.out_dtype or self.a.dtype)
 
 
-class _ScaledBy(NamedTuple):
-    """Arguments of ``_scaled_mm_v2``."""
-
-    a: torch.Tensor
-    b: torch.Tensor
-    scale_a: Sequence[torch.Tensor]
-    recipe_a: Sequence[int]
-    swizzle_a: Sequence[int]
-    scale_b: Sequence[torch.Tensor]
-    recipe_b: Sequence[int]
-    swizzle_b: Sequence[int]
-    bias: "torch.Tensor | None"
-    out_dtype: "torch.dtype | None"
-    contraction_dim: Sequence[int] = ()
-    use_fast_accum: bool = False
-
-    def first(self) -> _Scaled:
-        """Return the arguments of the first version, if there is one scale on each side."""
-        return _Scaled(self.a, self.b, self.scale_a[0], self.scale_b[0], self.bias, None, self.out_dtype)
-
-    def refusal(self, numerics: Numerics) -> str | None:
-        """Return the reason why the unit cannot take them."""
-        known = len(self.scale_a) == len(self.scale_b) == 1 and {*self.recipe_a, *self.recipe_b} <= {0, 1}
-        plain = not (any(self.swizzle_a) or any(self.swizzle_b) or self.contraction_dim)
-        return self.first().refusal(numerics) if known and plain else _SCALED_BY
-
-    def multiply(self, multiplier: Multiplier) -> torch.Tensor:
-        """Multiply, then scale."""
-        return self.first().multiply(multiplier)
+def _scaled_by(a: torch.Tensor, b: torch.Tensor, *others: Any) -> _Scaled:
+    """Return arguments of ``_scaled_mm_v2`` as the first version's; what that lacks becomes a ``scale_result``."""
+    scale_a, recipe_a, swizzle_a, scale_b, recipe_b, swizzle_b, bias, out_dtype, *more = others
+    known = len(scale_a) == len(scale_b) == 1 and {*recipe_a, *recipe_b} <= {0, 1}
+    plain = known and not (any(swizzle_a) or any(swizzle_b) or any(more[:1]))
+    first, second = ((*scales, a)[0] for scales in (scale_a, scale_b))
+    return _Scaled(a, b, first, second, bias, None if plain else a, out_dtype)
 
 
 class _Integers(NamedTuple):
@@ -113,9 +94,9 @@ def _are_dense(tensors: Sequence[torch.Tensor], types: Sequence[torch.dtype]) ->
     return all(one.layout is torch.strided and one.device.type == "cpu" and one.dtype in types for one in tensors)
 
 
-NARROW: "Mapping[str, type[_Scaled | _ScaledBy | _Integers]]" = {
+NARROW: Mapping[str, "Callable[..., _Scaled | _Integers]"] = {
     "_scaled_mm": _Scaled,
-    "_scaled_mm_v2": _ScaledBy,
+    "_scaled_mm_v2": _scaled_by,
     "_int_mm": _Integers,
 }
 """Arguments of such operators, by their names: why the unit cannot take them, if there is a reason, and the product."""

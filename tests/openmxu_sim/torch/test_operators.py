@@ -194,12 +194,29 @@ def test_scaled_products(dtypes: tuple[str, str, Any], by_row: tuple[bool, bool]
         plain = torch._scaled_mm(a, b, *scales, out_dtype=out)
         whole = torch._scaled_mm(a, b, *scales, bias, out_dtype=out, use_fast_accum=True)
         ways = [F.ScalingType.RowWise if row else F.ScalingType.TensorWise for row in by_row]
-        again = F.scaled_mm(a, b, scales[0], ways[0], scales[1], ways[1], bias=bias, output_dtype=out)
+        again = F.scaled_mm(a, b, scales[0], ways[0], scales[1], ways[1], None, None, bias, out, (), True)
         with pytest.raises(RuntimeError, match="reduction dim"):
             torch._scaled_mm(a, b[1:], *scales, out_dtype=out)
     equal([plain, whole], [torch.from_numpy(each).to(out) for each in (expected, expected + bias.float().numpy())])
     equal(again, whole)
     assert sum(unit.work.values()) == 3
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        *({"bias": torch.ones(shape)} for shape in ((), (1,), (7, 5), (2, 7, 5))),
+        *({"bias": torch.ones(5, dtype=dtype)} for dtype in (torch.int32, torch.float64)),
+        *({"out_dtype": dtype} for dtype in (torch.int32, torch.bool, torch.complex64)),
+        {"scale_a": torch.ones(1, 1, 1)},
+    ],
+)
+def test_arguments_of_scaled_products(change: dict[str, Any]) -> None:
+    a, b = (torch.ones(shape).to(torch.float8_e4m3fn) for shape in ((7, 40), (40, 5)))
+    given = {"scale_a": torch.ones(1), "scale_b": torch.ones(1)} | change
+    with mxu.unit() as unit, pytest.raises(mxu.EscapeError, match=r"^aten::_scaled_mm must have .* bias of shape"):
+        torch._scaled_mm(a, b, **given)
+    assert not unit.work
 
 
 @pytest.mark.parametrize("k", [1, 7, 1000, 1024])
