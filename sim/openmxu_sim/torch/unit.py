@@ -294,7 +294,9 @@ class _Mode(TorchDispatchMode):
         sizes = [tensor.numel() for tensor in tensors]
         # The unit needs all of its operands; other operators may have results and buffers among theirs.
         empty = not (all if kind is Kind.ON_UNIT else any)(sizes)
-        if empty or any(tensor.is_meta or tensor._is_zerotensor() for tensor in tensors):
+        # PyTorch gives memory to zeros that have none before they come here, but for these two.
+        zero = name in ("dot", "vdot") and any(tensor._is_zerotensor() for tensor in tensors)
+        if empty or zero or any(tensor.is_meta for tensor in tensors):
             return func(*args, **kwargs)  # nothing is multiplied
         if kind is Kind.WEIGHTED and sum(tensor.is_floating_point() for tensor in tensors) < 2:
             return func(*args, **kwargs)
@@ -461,7 +463,7 @@ _PACKAGED = [
     (one, name)
     for one in vars(torch._C._aoti).values()
     for name in ("run", "boxed_run")
-    if isinstance(one, type) and hasattr(one, name)
+    if isinstance(one, type) and name in vars(one)
 ]
 """Methods that run AOTInductor's packages, below all modes."""
 

@@ -1,6 +1,7 @@
 """Transforms of functions, dual numbers and tracers: on small integers PyTorch without a unit is the oracle."""
 
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from functools import partial
 from typing import Any
@@ -144,11 +145,18 @@ def test_compiled_tangents_are_not_silent() -> None:
 def test_packaged_programs_are_refused(name: str) -> None:
     """Before they look at what they are given, in a unit and beside another thread's; see the slow test, too."""
     runner = getattr(torch._C._aoti, name)
-    before = runner.run
+    own = [run for run in ("run", "boxed_run") if run in vars(runner)]
+    before = [getattr(runner, run) for run in own]
+    refused = r"aoti::run runs a packaged program|incompatible function arguments"
     for unit, kind in ((mxu.unit(), mxu.EscapeError), (mxu.unit(allow=["aoti::run"]), TypeError)):
-        with unit, pytest.raises(kind, match=r"aoti::run runs a packaged program|incompatible function arguments"):
-            runner.run(None, [])
-    assert runner.run is before
+        with unit, ThreadPoolExecutor(1) as beside:
+            for run in own:
+                with pytest.raises(kind, match=refused):
+                    getattr(runner, run)(None, [])
+                with pytest.raises(kind, match=refused):
+                    beside.submit(getattr(runner, run), None, []).result()
+    assert own
+    assert [getattr(runner, run) for run in own] == before
 
 
 @pytest.mark.slow
