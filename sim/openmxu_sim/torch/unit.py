@@ -300,11 +300,12 @@ class _Mode(TorchDispatchMode):
             return func(*args, **kwargs)  # nothing is multiplied
         if kind is Kind.WEIGHTED and sum(tensor.is_floating_point() for tensor in tensors) < 2:
             return func(*args, **kwargs)
-        numerics = self._unit().layers.numerics(modules.current())
+        unit = self._unit()
+        numerics = unit.layers.numerics(modules.current()) if name in NARROW else unit.numerics
         escape = elsewhere(kind, func._schema.name, tensors, args, numerics)
         if escape is None:
             return self._compute(func, name, tensors, args, kwargs)
-        self._unit().escape(*escape)
+        unit.escape(*escape)
         return func(*args, **kwargs)
 
     def _node(self) -> Any:

@@ -123,6 +123,9 @@ def test_a_pattern_without_a_module() -> None:
     text = r"no name has matched these patterns of layers: \['lm_heda'\]"
     with pytest.warns(UserWarning, match=text), mxu.unit(layers={"lm_heda": "fp32", "head": "fp32"}):
         Net()(_random(2, 8))
+    with mxu.unit(layers={"*": "fp32"}, allow=["aten::linalg_inv_ex"]) as unit:
+        torch.linalg.inv(torch.eye(2))  # no product of the unit's
+    assert unit.layers.unmatched() == ["*"]
 
 
 def test_names_of_modules_after_an_error() -> None:
