@@ -64,30 +64,34 @@ def _now(*arrays: jax.Array, **parameters: Any) -> jax.Array:
 
 
 def _batch(arrays: tuple[jax.Array, ...], places: tuple[Any, ...], **parameters: Any) -> tuple[jax.Array, int]:
-    """Apply the primitive to a batch, as one larger stack."""
+    """Apply the primitive to a batch, as one larger stack; one by one where each has a seed."""
     count = next(array.shape[axis] for array, axis in zip(arrays, places, strict=True) if axis is not None)
-    if places[3] is not None:
-        raise NotImplementedError("seed must be the same for a whole batch of ragged products")
     moved = [
         jnp.broadcast_to(array, (count, *array.shape)) if axis is None else jnp.moveaxis(array, axis, 0)
-        for array, axis in zip(arrays[:3], places[:3], strict=True)
+        for array, axis in zip(arrays, places, strict=True)
     ]
-    result = _bind(*(jax.lax.collapse(array, 0, 2) for array in moved), arrays[3], **parameters)
+    if places[3] is not None:
+        return jax.lax.map(lambda one: _bind(*one, **parameters), tuple(moved)), 0
+    result = _bind(*(jax.lax.collapse(array, 0, 2) for array in moved[:3]), arrays[3], **parameters)
     return result.reshape(count, moved[0].shape[1], *result.shape[1:]), 0
 
 
 def _transpose(gradient: Any, a: Any, b: Any, *known: jax.Array, numerics: Numerics, inner: bool) -> tuple[Any, ...]:
     """Return one operand's gradient, by groups of rows; that of stacked weights by groups of the inner dimension."""
     of_a = ad.is_undefined_primal(a)
+    aval = a.aval if of_a else b.aval
     if type(gradient) is ad.Zero:
-        return (ad.Zero(a.aval), None, None, None) if of_a else (None, ad.Zero(b.aval), None, None)
-    if not of_a:
-        product = _bind(a.mT, gradient, *known, numerics=numerics.of_gradient(second=True), inner=not inner)
-        return None, product.astype(b.aval.dtype), None, None
-    pair = (b, gradient.mT) if inner else (gradient, b.mT)
-    roles = numerics.swapped().of_gradient(second=True) if inner else numerics.of_gradient(first=True)
-    product = _bind(*pair, *known, numerics=roles, inner=False)
-    return (product.mT if inner else product).astype(a.aval.dtype), None, None, None
+        result: Any = ad.Zero(aval)
+    elif not of_a:
+        roles = numerics.of_gradient(second=True)
+        result = _bind(a.mT, gradient, *known, numerics=roles, inner=not inner).astype(aval.dtype)
+    elif inner:
+        roles = numerics.swapped().of_gradient(second=True)
+        result = _bind(b, gradient.mT, *known, numerics=roles, inner=False).mT.astype(aval.dtype)
+    else:
+        roles = numerics.of_gradient(first=True)
+        result = _bind(gradient, b.mT, *known, numerics=roles, inner=False).astype(aval.dtype)
+    return (result, None, None, None) if of_a else (None, result, None, None)
 
 
 ad.defjvp(

@@ -195,8 +195,8 @@ def matmul(
         Arrays of one type among :data:`TYPES`. Results are rounded to it.
     operand, accumulate, precision, subnormals, rows, terms, weight, gradient, between, seed
         As in :class:`openmxu_sim.torch.Unit`. An integer as a seed is part of the program: each call draws the same
-        numbers. An array of one integer, such as a step's number, is an operand: it may be traced. Derivatives have the
-        seed of their product.
+        numbers. An array of one integer, such as ``65537 * step``, is an operand: it may be traced. Derivatives have
+        the seed of their product.
 
     Raises
     ------

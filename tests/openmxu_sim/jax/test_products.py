@@ -300,8 +300,12 @@ def test_a_traced_seed_reaches_every_product(inside: tuple[str, Callable[..., An
     differentiated = jax.jit(
         lambda a, b, seed: jax.vjp(mxu.on_unit(network, **how, gradient="fp16/stochastic", seed=seed), a, b)[1](g)
     )
-    for seed in (3, 2**32 - 2):
-        same_bits(compiled(a, b, np.uint32(seed)), golden.matmul(a, b, **how, seed=seed))
+    seeds = 3, 2**32 - 2
+    batch = jax.vmap(compiled, (None, None, 0))(a, b, jnp.array(seeds, jnp.uint32))
+    for seed, one in zip(seeds, batch, strict=True):
+        expected = golden.matmul(a, b, **how, seed=seed)
+        same_bits(compiled(a, b, np.uint32(seed)), expected)
+        same_bits(one, expected)
         if name not in ("custom_jvp", "convolution"):  # which is refused, and whose operands change places
             of_a, of_b = differentiated(a, b, np.uint32(seed))
             same_bits(
