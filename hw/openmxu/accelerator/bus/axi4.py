@@ -44,6 +44,9 @@ class AxiMaster(wiring.Component):
 
     Latency: none. Throughput: a beat a cycle each way; between bursts that are written, a cycle passes. Back-pressure:
     on AR, AW and W; R and B are always taken.
+
+    An answer that comes too early stops the program; the right one, if it comes after the reset, stops the next program
+    as ``BUS``.
     """
 
     def __init__(self, config: AcceleratorConfig) -> None:
@@ -51,10 +54,10 @@ class AxiMaster(wiring.Component):
         # i_base: bits 31 to 12 of the window's first byte.
         super().__init__({"i_base": In(BASE), "port": In(BusPort(config)), **axi4(config)})
         self.left = Signal(range(MOST + 1))  # beats of the burst that is written which have not gone
-        self.missing = Signal(range(_ANSWERS + 1))  # bursts that are written, this one too, and not answered
+        self.missing = Signal(range(_ANSWERS + 1))
 
     def elaborate(self, platform: object) -> Module:
-        """A counter of beats left in the burst that is written, and one of answers that are missing."""
+        """A counter of beats left in the burst that is written, and one of answers missing, this burst's too."""
         m = Module()
         port, size = self.port, (self.config.beat // 8).bit_length() - 1
         left, missing = self.left, self.missing
