@@ -123,7 +123,7 @@ class _Tiles:
             self._add(replace | {"add": True, "clear_nan": clear_nan, "emit": True}, "normal")
         for kind in _KINDS:
             self._add(replace | {"emit": True}, kind)
-        if self._config.terms > 1:
+        if self._config.terms > 1 and self._config.source.has_infinity:
             self._add_infinities(replace | {"emit": True})
         tiles, rows = _TILES, _ROWS
         while tiles > 0 or rows > 0:
