@@ -149,11 +149,11 @@ def _wrong(assign: Callable[[AxiMaster], Any]) -> type[AxiMaster]:
 
 _MISTAKES: dict[str, dict[str, Any]] = {
     "bursts are longer than eight": {"longest": 8},
-    "a joiner forgets pages": {"bursts": _Pageless},
     "the last beat is marked too early": {"manager": _wrong(lambda it: it.wlast.eq(it.left == 2))},
     "an answer before the last beat is believed": {
         "manager": _wrong(lambda it: it.port.error.eq(it.bvalid & (it.bresp[1] | (it.missing == 0))))
     },
+    "a joiner forgets pages": {"bursts": _Pageless},
     "quiet before the last beat": {"manager": _wrong(lambda it: it.port.quiet.eq(it.missing == 0))},
 }
 
