@@ -85,6 +85,8 @@ class Entry(NamedTuple):
     parameters: Callable[[], Collection[str]]
     others: str
     """Parameters that say what is multiplied, and where: no bit depends on them."""
+    missing: str
+    """Parameters that it does not have, by the reasons in ``WHY_NOT``."""
 
 
 def _expected(how: Mapping[str, Any]) -> Any:
@@ -95,10 +97,14 @@ def _expected(how: Mapping[str, Any]) -> Any:
         how["result"] = how.pop("output")
     if how.pop("history", None):  # the second of two products; the first has twice the operands
         how |= {"largest": (2 * float(np.abs(A).max()), 2 * float(np.abs(B).max())), "seed": 65537}
-    if "gradient" in how:  # that of the activations
-        how["operand"] = how.pop("gradient")
-        return golden.matmul(G, B.T, **how)
+    if gradient := how.pop("gradient", None):
+        of_a = golden.matmul(G, B.T, **how | {"operand": gradient})
+        return _joined(of_a, golden.matmul(A.T, G, **how | {"weight": gradient}))
     return golden.matmul(A, B, **how)
+
+
+def _joined(*arrays: Any) -> Any:
+    return np.concatenate([np.ravel(array) for array in arrays])
 
 
 def _module(framework: str) -> Any:
@@ -119,7 +125,7 @@ def _by_torch(*, function: bool, **how: Any) -> Any:
         if "gradient" not in how:
             return result.detach().numpy()
         result.backward(torch.tensor(G))
-    return a.grad.numpy()
+    return _joined(a.grad, b.grad)
 
 
 def _by_jax(*, function: bool, **how: Any) -> Any:
@@ -130,7 +136,7 @@ def _by_jax(*, function: bool, **how: Any) -> Any:
             return a @ b
 
     multiply = partial(mxu.matmul, **how) if function else mxu.on_unit(network, **how)
-    return np.asarray(jax.vjp(multiply, A, B)[1](G)[0] if "gradient" in how else multiply(A, B))
+    return _joined(*jax.vjp(multiply, A, B)[1](G)) if "gradient" in how else np.asarray(multiply(A, B))
 
 
 def _model() -> Any:
@@ -185,26 +191,38 @@ _FILES = "help output_file stats vcd vcd_rows vcd_columns vcd_cycles engine port
 _REPORT = "help input area liberty output errors allow"
 _NET = "model strict allow threads errors"
 
+_NETWORKS = "output largest splitter units"
+_MODEL, _CALL = f"{_NETWORKS} gradient history", f"{_NETWORKS} columns stages history layers"
+_ONE, _DEFINITION = "gradient history layers largest", "gradient history layers columns stages splitter units"
+
 ENTRIES: Mapping[str, Entry] = {
-    "golden.matmul": Entry(partial(_definition, golden.matmul), partial(_names, golden.matmul), "a b"),
-    "model.matmul": Entry(partial(_definition, model.matmul), partial(_names, golden.matmul), "a b"),
-    "simulate": Entry(lambda **how: simulate(A, B, engine="golden", **how).result, partial(_names, simulate), _RUN),
-    "matmul": Entry(partial(matmul, A, B, engine="model"), partial(_names, matmul), _RUN),
+    "golden.matmul": Entry(partial(_definition, golden.matmul), partial(_names, golden.matmul), "a b", _DEFINITION),
+    "model.matmul": Entry(partial(_definition, model.matmul), partial(_names, golden.matmul), "a b", _DEFINITION),
+    "simulate": Entry(
+        lambda **how: simulate(A, B, engine="golden", **how).result, partial(_names, simulate), _RUN, _ONE
+    ),
+    "matmul": Entry(partial(matmul, A, B, engine="model"), partial(_names, matmul), _RUN, _ONE),
     "openmxu matmul": Entry(
-        partial(_by_command, "matmul a.npy b.npy --engine golden -o c.npy"), partial(_options, "matmul"), _FILES
+        partial(_by_command, "matmul a.npy b.npy --engine golden -o c.npy"), partial(_options, "matmul"), _FILES, _ONE
     ),
     "openmxu infer": Entry(
-        partial(_by_command, "infer m.onnx --input ab.npz -o report"), partial(_options, "infer"), _REPORT
+        partial(_by_command, "infer m.onnx --input ab.npz -o report"), partial(_options, "infer"), _REPORT, _MODEL
     ),
-    "onnx.Network": Entry(_by_onnx, lambda: _names(_module("onnx").Network), _NET),
+    "onnx.Network": Entry(_by_onnx, lambda: _names(_module("onnx").Network), _NET, _MODEL),
     "torch.unit": Entry(
-        partial(_by_torch, function=False), lambda: _names(_module("torch").unit), f"{_NET} trace".replace("model ", "")
+        partial(_by_torch, function=False),
+        lambda: _names(_module("torch").unit),
+        f"{_NET} trace".replace("model ", ""),
+        _NETWORKS,
     ),
-    "torch.matmul": Entry(partial(_by_torch, function=True), lambda: _names(_module("torch").matmul), "a b"),
+    "torch.matmul": Entry(partial(_by_torch, function=True), lambda: _names(_module("torch").matmul), "a b", _CALL),
     "jax.on_unit": Entry(
-        partial(_by_jax, function=False), lambda: _names(_module("jax").on_unit), "function strict allow static_argnums"
+        partial(_by_jax, function=False),
+        lambda: _names(_module("jax").on_unit),
+        "function strict allow static_argnums",
+        f"{_NETWORKS} columns stages history",
     ),
-    "jax.matmul": Entry(partial(_by_jax, function=True), lambda: _names(_module("jax").matmul), "a b"),
+    "jax.matmul": Entry(partial(_by_jax, function=True), lambda: _names(_module("jax").matmul), "a b", _CALL),
 }
 
 
@@ -213,7 +231,9 @@ def test_every_parameter_has_a_row(name: str) -> None:
     offered, others = ENTRIES[name].parameters(), set(ENTRIES[name].others.split())
     assert others <= offered
     assert offered - others <= CASES.keys()
-    assert CASES.keys() - (offered - others) <= WHY_NOT.keys()
+    missing = set(ENTRIES[name].missing.split())
+    assert CASES.keys() - (offered - others) == missing
+    assert missing <= WHY_NOT.keys()
 
 
 @pytest.mark.parametrize("parameter", CASES)
@@ -232,5 +252,6 @@ def test_every_parameter(name: str, parameter: str, command: Command) -> None:
         expected = _expected(how)
         same_bits(entry.multiply(**own, **how), expected, note=f"{name}, {how}")
         if parameter not in SAME:
-            without = _expected({key: value for key, value in how.items() if key != parameter})
+            usual = {"gradient": "bf16"} if parameter == "gradient" else {}
+            without = _expected({key: value for key, value in how.items() if key != parameter} | usual)
             assert without.tobytes() != expected.tobytes(), "the case says nothing"
