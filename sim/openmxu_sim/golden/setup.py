@@ -10,8 +10,6 @@ from openmxu_sim.golden.arithmetic import check_subnormals
 from openmxu_sim.golden.passes import PASSES
 from openmxu_sim.golden.specifications import Operand, Sum, find_operand, find_sum
 
-_MOST = float(np.finfo(np.float32).max)
-
 _MOST_INTEGERS = 1 << 17
 """Products of int8 numbers whose sum has 32 bits."""
 
@@ -122,8 +120,8 @@ def check_seed(seed: int) -> int:
 
 def check_largest(largest: tuple[float | None, float | None]) -> tuple[float | None, float | None]:
     """Check magnitudes that scales of whole operands are computed from, and return them, rounded to fp32."""
-    known = isinstance(largest, tuple) and len(largest) == 2
-    if not known or not all(one is None or (isinstance(one, int | float) and 0 <= one <= _MOST) for one in largest):
+    known, most = isinstance(largest, tuple) and len(largest) == 2, float(np.finfo(np.float32).max)
+    if not known or not all(one is None or (isinstance(one, int | float) and 0 <= one <= most) for one in largest):
         raise ValueError(f"largest must be two finite magnitudes in fp32, or None, not {largest!r}")
     one, other = (None if each is None else float(np.float32(each)) for each in largest)
     return one, other
