@@ -31,6 +31,15 @@ def with_memory(func: torch._ops.OpOverload, args: tuple[Any, ...]) -> tuple[Any
     return tuple(arg.clone() if isinstance(arg, torch.Tensor) and arg._is_zerotensor() else arg for arg in args)
 
 
+def multiplies_nothing(kind: Kind, name: str, tensors: list[torch.Tensor]) -> bool:
+    """Return whether an operator has no numbers to multiply, or only zeros without memory."""
+    # The unit needs all of its operands; other operators may have results and buffers among theirs.
+    empty = not (all if kind is Kind.ON_UNIT else any)([tensor.numel() for tensor in tensors])
+    # PyTorch gives memory to zeros that have none before they come here, but for these two.
+    zero = name in ("dot", "vdot") and any(tensor._is_zerotensor() for tensor in tensors)
+    return empty or zero or any(tensor.is_meta for tensor in tensors)
+
+
 def unsuitable(tensors: list[torch.Tensor]) -> str | None:
     """Return the reason why the unit cannot take these tensors, if there is one."""
     if any(tensor.is_nested for tensor in tensors):

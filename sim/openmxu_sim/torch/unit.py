@@ -32,6 +32,7 @@ from openmxu_sim.torch.refusals import (
     check_types,
     described,
     elsewhere,
+    multiplies_nothing,
     parts,
     unsuitable,
     with_memory,
@@ -291,7 +292,7 @@ class _Mode(TorchDispatchMode):
         operands = [*args[: CHECKED.get(name)], *options.values()]
         leaves = operands if kind is Kind.ON_UNIT else tree_leaves(operands)
         tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
-        if _multiplies_nothing(kind, name, tensors):
+        if multiplies_nothing(kind, name, tensors):
             return func(*args, **kwargs)
         if kind is Kind.WEIGHTED and sum(tensor.is_floating_point() for tensor in tensors) < 2:
             return func(*args, **kwargs)
@@ -404,15 +405,6 @@ _HIGHER = (
     "runs functions that it is given where the unit does not see their products; call them yourself (Python's if and "
     "while, scaled_dot_product_attention)"
 )
-
-
-def _multiplies_nothing(kind: Kind, name: str, tensors: list[torch.Tensor]) -> bool:
-    """Whether an operator has no numbers to multiply, or only zeros without memory."""
-    # The unit needs all of its operands; other operators may have results and buffers among theirs.
-    empty = not (all if kind is Kind.ON_UNIT else any)([tensor.numel() for tensor in tensors])
-    # PyTorch gives memory to zeros that have none before they come here, but for these two.
-    zero = name in ("dot", "vdot") and any(tensor._is_zerotensor() for tensor in tensors)
-    return empty or zero or any(tensor.is_meta for tensor in tensors)
 
 
 def _place(unit: Unit, node: Any) -> tuple[str, int]:
