@@ -66,7 +66,7 @@ thorough: setup ## the longest tests, in a quarter of an hour; before a release
 	@$(BIN)/python -m pytest -n 2 --dist worksteal -m thorough
 
 # SEED=N instead of today's; SECONDS=N for each reader and command, instead of 5.
-torture: setup ## damaged files, failing calls, random commands, sanitized C code: ten minutes
+torture: setup ## damaged files, failing calls, random commands, sanitized C code: a quarter of an hour
 	@$(if $(SEED),OPENMXU_TORTURE_SEED=$(SEED)) $(if $(SECONDS),OPENMXU_TORTURE_SECONDS=$(SECONDS)) \
 	  $(BIN)/python -m pytest -n 2 --dist worksteal -m torture tests/torture
 

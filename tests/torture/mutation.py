@@ -115,6 +115,8 @@ def mutated_model(content: bytes, random: Random) -> bytes:
                 places.append((message, field, value))
                 if field.message_type:
                     messages += value if field.is_repeated else [value]
+        if not places:  # nothing is left
+            break
         message, field, value = random.choice(places)
         kinds = {
             int: random.choice(_INTEGERS) % (1 << 31),

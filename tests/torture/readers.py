@@ -223,6 +223,10 @@ def _figures(path: Path) -> None:
         read(figures)
 
 
+def _energies(path: Path) -> None:
+    energies.read_cells.__wrapped__(liberty.read_library(path))  # what an earlier test has read is read again
+
+
 def _cached(path: Path) -> None:
     """An entry of the cache: damaged ones count as missing."""
     os.environ["XDG_CACHE_HOME"] = str(path.parent)
@@ -270,7 +274,7 @@ READERS = {
     "layers.csv": Reader(layers.read_layers, _texts("Layer, M, N, K\nfc,8,8,8\n", _CONVOLUTION), file="layers.csv"),
     "layers.json": Reader(run_networks._layers, _texts(_WEIGHTS)),
     "liberty": Reader(liberty.read_library, _liberties),
-    "liberty, energies": Reader(lambda path: energies.read_cells(liberty.read_library(path)), lambda: [library()]),
+    "liberty, energies": Reader(_energies, lambda: [library()]),
     "area.json": Reader(schema.read_report, _areas, needs="fastjsonschema"),
     "peers.toml": Reader(_peers, _texts(_PEERS), file="peers.toml"),
     "filelist": Reader(given.listed, _texts("// all\na.v b/*.v # two\n+incdir+inc\n+define+A=1\n")),

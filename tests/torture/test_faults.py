@@ -101,6 +101,7 @@ class Trials:
         plan[:3] = kind, number, error
         plan.tofile(place / "plan")
         variables = {
+            "GIT_DIR": os.devnull,  # headers have the commit, unless the call that fails is git's
             "LD_PRELOAD": str(self._library),
             "FAIL_PLAN": str(place / "plan"),
             "FAIL_BELOW": str(self._folder),

@@ -241,11 +241,16 @@ def _pin(group: Group, top: Group, templates: Mapping[str, Group]) -> Pin:
     )
 
 
+_SENSES = ("positive_unate", "negative_unate", "non_unate")
+
+
 def _arcs(group: Group, templates: Mapping[str, Group]) -> Iterable[Arc]:
     kind, sense = group.attributes.get("timing_type", ""), group.attributes.get("timing_sense", "non_unate")
     if kind in _CLOCKED:
         edges: tuple[tuple[int, int], ...] = ((1, 0), (1, 1))
     elif kind in _COMBINATIONAL:
+        if sense not in _SENSES:
+            raise ValueError(f"liberty must have a timing_sense of {', '.join(_SENSES)}, not {sense!r}")
         edges = {
             "positive_unate": ((0, 0), (1, 1)),
             "negative_unate": ((1, 0), (0, 1)),
@@ -282,7 +287,10 @@ def _table(group: Group, kind: str, templates: Mapping[str, Group]) -> Table | N
     for number in (1, 2):
         variable = template.attributes.get(f"variable_{number}")
         if variable is not None:
-            text = (child.lists.get(f"index_{number}") or template.lists[f"index_{number}"])[0]
+            given = child.lists.get(f"index_{number}") or template.lists.get(f"index_{number}")
+            if not given:
+                raise ValueError(f"liberty must have index_{number} of the table {child.name!r}, or of its template")
+            text = given[0]
             axes[variable] = tuple(float(entry) for entry in text.replace(",", " ").split())
     flat = [entry for row in numbers for entry in row]
     slew = next((name for name in axes if "transition" in name), None)

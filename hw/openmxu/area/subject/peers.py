@@ -126,7 +126,7 @@ def read_peers(folder: Path) -> list[Peer]:
         for name in names:
             if names.count(name) > 1:
                 raise ValueError(f"name must be given once, not a second time: {name!r}")
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, RecursionError) as error:
         # TOML's errors are ValueErrors, too; their text may have several lines.
         raise ValueError(f"{path}: {' '.join(str(error).split())}") from None
     return peers
