@@ -251,7 +251,7 @@ def _imports(model: ModelProto) -> Iterator[OperatorSetIdProto]:
     return (each for holder in (model, *model.functions) for each in holder.opset_import)
 
 
-def _parts(model: ModelProto) -> Iterator[GraphProto | FunctionProto]:
+def _parts(model: ModelProto) -> "Iterator[GraphProto | FunctionProto]":
     """Yield everything that has nodes: the graph, functions, branches and loops."""
     for part in (model.graph, *model.functions):
         yield part
