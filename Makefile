@@ -65,9 +65,9 @@ slow: setup ## longer tests, in half an hour
 thorough: setup ## the longest tests, in a quarter of an hour; before a release
 	@$(BIN)/python -m pytest -n 2 --dist worksteal -m thorough
 
-# SEED=N instead of today's; SECONDS=N for each reader and command, instead of 5.
+# SEED=N instead of today's; ROUNDS=N times the usual number of files and command lines.
 torture: setup ## damaged files, failing calls, random commands, sanitized C code: a quarter of an hour
-	@$(if $(SEED),OPENMXU_TORTURE_SEED=$(SEED)) $(if $(SECONDS),OPENMXU_TORTURE_SECONDS=$(SECONDS)) \
+	@$(if $(SEED),OPENMXU_TORTURE_SEED=$(SEED)) $(if $(ROUNDS),OPENMXU_TORTURE_ROUNDS=$(ROUNDS)) \
 	  $(BIN)/python -m pytest -n 2 --dist worksteal -m torture tests/torture
 
 lint: $(VENV)/.all $(VENV)/.lint ## style, types, direction of dependencies

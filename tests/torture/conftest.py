@@ -1,22 +1,22 @@
-"""Torture: minutes of damage, under `make torture`. Everything random follows from a seed, which is shown."""
+"""Torture: minutes of damage, under `make torture`. Everything random follows from a seed and a count, which are shown."""
 
 import os
 import time
 
 import pytest
 
-_SEED, _SECONDS = "OPENMXU_TORTURE_SEED", "OPENMXU_TORTURE_SECONDS"
+_SEED, _ROUNDS = "OPENMXU_TORTURE_SEED", "OPENMXU_TORTURE_ROUNDS"
 
 
 def pytest_configure() -> None:
-    """The day is the seed, in all processes; seconds are for each reader and each command."""
+    """The day is the seed, in all processes."""
     os.environ.setdefault(_SEED, time.strftime("%Y%m%d"))
-    os.environ.setdefault(_SECONDS, "5")
+    os.environ.setdefault(_ROUNDS, "1")
 
 
 def pytest_report_header() -> str:
     """How to run it again."""
-    return f"torture: {_SEED}={os.environ[_SEED]} {_SECONDS}={os.environ[_SECONDS]}"
+    return f"torture: {_SEED}={os.environ[_SEED]} {_ROUNDS}={os.environ[_ROUNDS]}"
 
 
 @pytest.hookimpl(trylast=True)
@@ -35,6 +35,6 @@ def seed() -> str:
 
 
 @pytest.fixture
-def seconds() -> float:
-    """Seconds for a reader, or a command."""
-    return float(os.environ[_SECONDS])
+def rounds() -> int:
+    """How many times the usual number of inputs and command lines."""
+    return int(os.environ[_ROUNDS])

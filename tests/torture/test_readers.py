@@ -16,14 +16,17 @@ from .readers import READERS
 
 _ROOT = Path(__file__).parents[2]
 
+_INPUTS = 200
+"""Damaged files for each reader, in a round."""
+
 
 @pytest.mark.torture
 @pytest.mark.parametrize("name", READERS)
-def test_damaged_files(name: str, seed: str, seconds: float, tmp_path: Path) -> None:
+def test_damaged_files(name: str, seed: str, rounds: int, tmp_path: Path) -> None:
     if READERS[name].absent():
         pytest.skip(f"{READERS[name].needs} is not installed")
-    command = [sys.executable, "-m", "tests.torture.fuzz", name, seed, "0", str(seconds), str(tmp_path)]
-    done = ran(command, cwd=_ROOT, timeout=10 * seconds + 60, env=os.environ | {"XDG_CACHE_HOME": str(tmp_path)})
+    command = [sys.executable, "-m", "tests.torture.fuzz", name, seed, "0", str(rounds * _INPUTS), str(tmp_path)]
+    done = ran(command, cwd=_ROOT, timeout=300 * rounds, env=os.environ | {"XDG_CACHE_HOME": str(tmp_path)})
     sys.stdout.write(done.stdout)
     assert done.returncode == 0, f"{done.stdout}{done.stderr[-2000:]}inputs are in {tmp_path}; {' '.join(command)}"
 
