@@ -34,7 +34,7 @@ from openmxu_sim.golden.passes import split
 from openmxu_sim.operands import vectors
 
 from ...bits import same_bits
-from ...clocked import clocked
+from ...clocked import clocked, give
 from ...conftest import Bench, each_once, slow
 
 _COUNT = 400
@@ -51,8 +51,7 @@ def check(dut: Any, expected: npt.ArrayLike, *operands: npt.ArrayLike) -> None:
 
     async def testbench(ctx: Any) -> None:
         for row in rows + rows[-1:] * dut.latency:
-            for port, value in zip(inputs, row, strict=True):
-                ctx.set(port, int(value))
+            give(ctx, inputs, row)
             if dut.latency:
                 *_, bits = await ctx.tick().sample(dut.o)
             else:
