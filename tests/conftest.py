@@ -12,7 +12,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from importlib.util import find_spec, module_from_spec, spec_from_file_location
-from itertools import product
+from itertools import cycle, product
 from pathlib import Path
 from typing import Any
 
@@ -209,15 +209,16 @@ def mode(request: pytest.FixtureRequest) -> str:
 slow = partial(pytest.param, marks=pytest.mark.slow)
 """A case for `make slow`, beside others for `make test`."""
 
-
-def each_once(*values: Sequence[Any]) -> list[Any]:
-    """The product of parameters: each of their values for `make test`, other cases for `make slow`."""
-    shown = [tuple(each[n % len(each)] for each in values) for n in range(max(map(len, values)))]
-    return [case if case in shown else slow(*case) for case in product(*values)]
-
-
 thorough = partial(pytest.param, marks=(pytest.mark.slow, pytest.mark.thorough))
 """A case for `make thorough`."""
+
+
+def each_once(*values: Sequence[Any]) -> list[Any]:
+    """The product of parameters: each of their values for `make test`, other cases by turns for `slow`, `thorough`."""
+    shown = [tuple(each[n % len(each)] for each in values) for n in range(max(map(len, values)))]
+    mark = cycle((slow, thorough))
+    return [case if case in shown else next(mark)(*case) for case in product(*values)]
+
 
 Bench = Callable[..., None]
 

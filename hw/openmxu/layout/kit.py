@@ -5,17 +5,14 @@ What is used is a copy of the bytes that have the digest: a file may change duri
 those beside it, whatever digest they have.
 """
 
-import gzip
 import hashlib
-import io
 import stat
-import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from openmxu.runtime.files import read_input
+from openmxu.runtime.files import read_unpacked
 
 Files = Mapping[str, Mapping[str, Any]]
 """For each role the ``name`` and the ``sha256`` of a file, unpacked, or of a folder; see :func:`digest`. In the name
@@ -123,13 +120,4 @@ def _read(path: Path, most: int) -> bytes:
     """The content of a plain file of at most so many bytes, unpacked."""
     if not stat.S_ISREG(path.stat().st_mode):
         raise ValueError(f"{path} is no plain file")
-    content = read_input(path, most)
-    if content.startswith(b"\x1f\x8b"):
-        try:
-            with gzip.open(io.BytesIO(content)) as archive:
-                content = archive.read(most + 1)
-        except (OSError, EOFError, zlib.error) as error:
-            raise ValueError(f"{path} is no whole gzip file: {error}") from None
-    if len(content) > most:
-        raise ValueError(f"{path}: unpacked, it must have at most {most:,} bytes")
-    return content
+    return read_unpacked(path, most)

@@ -16,7 +16,9 @@ process, and no lock file stays behind, as one of the package filelock would.
 """
 
 import errno
+import gzip
 import hashlib
+import io
 import logging
 import os
 import re
@@ -25,6 +27,7 @@ import select
 import stat
 import sys
 import tempfile
+import zlib
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -90,6 +93,20 @@ def read_input(path: Path, most: int) -> bytes:
         content = file.read(most + 1)
     if len(content) > most:
         raise ValueError(f"{path}: it must have at most {most:,} bytes")
+    return content
+
+
+def read_unpacked(path: Path, most: int) -> bytes:
+    """As :func:`read_input`, and what is inside of a file of gzip's, of at most so many bytes, too."""
+    content = read_input(path, most)
+    if content.startswith(b"\x1f\x8b"):
+        try:
+            with gzip.open(io.BytesIO(content)) as archive:
+                content = archive.read(most + 1)
+        except (OSError, EOFError, zlib.error) as error:
+            raise ValueError(f"{path}: it must be a whole gzip file: {error}") from None
+        if len(content) > most:
+            raise ValueError(f"{path}: it must have at most {most:,} bytes, unpacked")
     return content
 
 

@@ -34,8 +34,8 @@ from openmxu_sim.golden.passes import split
 from openmxu_sim.operands import vectors
 
 from ...bits import same_bits
-from ...clocked import clocked
-from ...conftest import Bench, each_once, slow
+from ...clocked import clocked, give
+from ...conftest import Bench, each_once, slow, thorough
 
 _COUNT = 400
 _FORMATS = ["bf16", "fp16", "fp8_e5m2", "fp8_e4m3", "fp32", "e3f2"]
@@ -51,8 +51,7 @@ def check(dut: Any, expected: npt.ArrayLike, *operands: npt.ArrayLike) -> None:
 
     async def testbench(ctx: Any) -> None:
         for row in rows + rows[-1:] * dut.latency:
-            for port, value in zip(inputs, row, strict=True):
-                ctx.set(port, int(value))
+            give(ctx, inputs, row)
             if dut.latency:
                 *_, bits = await ctx.tick().sample(dut.o)
             else:
@@ -200,10 +199,8 @@ def test_messages(make: Callable[[], object], error: type[Exception], message: s
         make()
 
 
-_LONGER = """
-product multiplier multiplier_ieee multiplier_bf16 multiplier_fp16 multiplier_fp32 adder adder_ieee adder_pipelined
-converter converter_ieee splitter splitter_ieee stream_multiplier stream_adder
-"""
+_LONGER = "product multiplier multiplier_fp32 adder adder_pipelined converter splitter stream_multiplier stream_adder"
+_LONGEST = "multiplier_ieee multiplier_bf16 multiplier_fp16 adder_ieee converter_ieee splitter_ieee"
 
 
 @pytest.mark.parametrize(
@@ -211,6 +208,7 @@ converter converter_ieee splitter splitter_ieee stream_multiplier stream_adder
     [
         ("stream_converter", {}),
         *(slow(design, {}) for design in _LONGER.split()),
+        *(thorough(design, {}) for design in _LONGEST.split()),
         # Few vectors: Icarus is slow.
         ("converter", {"count": 200, "simulator": "icarus"}),
         *(slow(design, {"count": 200, "simulator": "icarus"}) for design in ("adder_pipelined", "stream_adder")),

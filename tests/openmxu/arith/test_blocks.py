@@ -18,7 +18,7 @@ from openmxu_sim.golden.arithmetic import rounded, rounded_sum, rounded_terms
 from openmxu_sim.golden.formats import Values, decode, encode
 from openmxu_sim.operands import vectors
 
-from ...clocked import clocked
+from ...clocked import clocked, give
 from ...conftest import each_once, slow
 from ...several_terms import Bits
 from .conftest import check_gates
@@ -181,8 +181,7 @@ def test_element(name: str, terms: int, stages: int) -> None:
 
     async def testbench(ctx: Any) -> None:
         for values in zip(_from(0, b), ones, ones, _from(1, a), _from(late, c), strict=True):
-            for port, value in zip(inputs, values, strict=True):
-                ctx.set(port, int(value))
+            give(ctx, inputs, values)
             _, _, *seen = await ctx.tick().sample(dut.o_weight, dut.o_activation, dut.o_psum)
             rows.append(seen)
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
-from amaranth.hdl import Cat, Shape
+from amaranth.hdl import Shape
 
 from openmxu import arith
 from openmxu.arith import Adder, BlockMultiplyAdd, Converter, DotProductAdd, Multiplier, MultiplyAdd
@@ -15,7 +15,7 @@ from openmxu.spec.blocks import BLOCK_FORMATS, MXFP8
 from openmxu.spec.formats import BF16, FP8_E4M3, FP16, FP32
 from openmxu.spec.stages import STAGES
 
-from ...clocked import clocked
+from ...clocked import clocked, give
 from ...conftest import slow
 
 _COUNT = 16
@@ -58,11 +58,8 @@ def _results(dut: Any, rows: Rows) -> npt.NDArray[Any]:
 
     async def testbench(ctx: Any) -> None:
         for cycle in range(len(rows) + dut.latency):
-            word, low = 0, 0
-            for name in rows[0]:
-                due = cycle - dut.latency + _after(dut, name)
-                word, low = word | rows[due % len(rows)][name] << low, low + len(getattr(dut, name))
-            ctx.set(Cat(getattr(dut, name) for name in rows[0]), word)  # once: each change takes its time
+            due = {name: cycle - dut.latency + _after(dut, name) for name in rows[0]}
+            give(ctx, [getattr(dut, name) for name in due], [rows[at % len(rows)][name] for name, at in due.items()])
             if dut.stages:
                 *_, result = await ctx.tick().sample(dut.o)
             else:

@@ -81,9 +81,9 @@ def _large(path: Path) -> None:
         (lambda path: path.symlink_to("nowhere"), "No such file or directory: "),
         (lambda path: path.symlink_to(path), "Too many levels of symbolic links: "),
         (Path.mkdir, "is another version"),
-        (_cut, "is no whole gzip file: "),
-        (_damage, "is no whole gzip file: "),
-        (_large, "unpacked, it must have at most 1,000 bytes"),
+        (_cut, "it must be a whole gzip file: "),
+        (_damage, "it must be a whole gzip file: "),
+        (_large, "it must have at most 1,000 bytes, unpacked"),
     ],
 )
 def test_other_file_is_one_line_and_in_the_way_of_none(

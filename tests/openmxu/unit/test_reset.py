@@ -1,6 +1,7 @@
 """Exported Verilog out of reset: known at once, whatever was there before, in a plain test bench of either language."""
 
 import re
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 from openmxu.catalog import CATALOG, build
 from openmxu.export.verilog import to_verilog
 
-from ...conftest import slow
+from ...conftest import slow, thorough
 from ...miter import icarus, members
 from ..conftest import needs_icarus
 
@@ -114,6 +115,7 @@ def bench(component: Any, name: str, text: str, starts: list[tuple[str, str]], c
 
 # The smallest units: Icarus is slow, and all that a reset clears has no size.
 _SMALL = {"depth": 4, "rows": 1, "columns": 1}
+_SMALL_DESIGNS = [name for name, design in CATALOG.items() if design.cells <= 4]
 _UNITS = [f"mxu_{each}" for each in ("2x2_splitter", "2x2_status", "2x2_axi", "4x4_ieee", "4x4_pipelined")]
 
 
@@ -121,7 +123,7 @@ _UNITS = [f"mxu_{each}" for each in ("2x2_splitter", "2x2_status", "2x2_axi", "4
     ("name", "overrides"),
     [
         *(slow(name, _SMALL) for name in _UNITS),
-        *(slow(name, {}) for name, design in CATALOG.items() if design.cells <= 4),
+        *(mark(name, {}) for mark, name in zip(cycle((slow, thorough)), _SMALL_DESIGNS)),
     ],
 )
 def test_known_from_reset_on(name: str, overrides: dict[str, int], tmp_path: Path) -> None:

@@ -213,7 +213,7 @@ def test_icebreaker(tmp_path: Path) -> None:
     ("board", "simulated"),
     [
         pytest.param("icebreaker", "system.bin, the bitstream", marks=needs_chip),
-        ("ulx3s-12f", "routed.json, the netlist after routing"),
+        thorough("ulx3s-12f", "routed.json, the netlist after routing"),
         thorough("tang-nano-9k", "routed.json, the netlist after routing"),
     ],
 )

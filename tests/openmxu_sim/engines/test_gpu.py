@@ -1,4 +1,4 @@
-"""Kernels for GPUs against the golden model: on a CPU, whose threads stand for a block's; on a GPU, where one is."""
+"""Kernels for GPUs against the golden model: on a CPU, where a block's threads take turns; on a GPU, where one is."""
 
 import ctypes
 import platform
@@ -22,21 +22,37 @@ from ...bits import same_bits  # noqa: E402
 from ...conftest import slow  # noqa: E402
 
 _LAUNCH = """
-#include <thread>
-#include <vector>
-template <class Kernel> static void launch(int x, int y, int z, int flush, Kernel kernel) {
-  pthread_barrier_init(&barrier, nullptr, THREADS);
-  for (int block = 0; block < x * y * z; block++) {
-    blockIdx = {(unsigned)(block % x), (unsigned)(block / x % y), (unsigned)(block / x / y)};
-    std::vector<std::thread> threads;
-    for (unsigned thread = 0; thread < THREADS; thread++)
-      threads.emplace_back([=] {
-        if (flush) _mm_setcsr(_mm_getcsr() | 0x8040);
-        threadIdx = {thread, 0, 0};
-        kernel();
-      });
-    for (auto &thread : threads) thread.join();
+#include <functional>
+static std::function<void()> body;
+static bool ended[THREADS];
+static void run() {
+  body();
+  ended[threadIdx.x] = true;
+}
+static void launch(int x, int y, int z, int flush, std::function<void()> kernel) {
+  static ucontext_t threads[THREADS];
+  static char stacks[THREADS][1 << 16];
+  unsigned before = _mm_getcsr();
+  if (flush) _mm_setcsr(before | 0x8040);  // a new context has the one of its maker
+  body = kernel;
+  for (int number = 0; number < x * y * z; number++) {
+    blockIdx = {(unsigned)(number % x), (unsigned)(number / x % y), (unsigned)(number / x / y)};
+    for (int each = 0; each < THREADS; each++) {
+      getcontext(&threads[each]);
+      threads[each].uc_stack.ss_sp = stacks[each], threads[each].uc_stack.ss_size = sizeof stacks[each];
+      threads[each].uc_link = &block, ended[each] = false;
+      makecontext(&threads[each], run, 0);
+    }
+    for (bool going = true; going;) {
+      going = false;
+      for (unsigned each = 0; each < THREADS; each++) {
+        if (ended[each]) continue;
+        going = true, threadIdx = {each, 0, 0}, thread = &threads[each];
+        swapcontext(&block, thread);
+      }
+    }
   }
+  _mm_setcsr(before);
 }
 extern "C" void on_cpu_pack(
   int x, int y, int z, const u32 *source, i64 product_step, i64 step, i64 k_step, int count, int padded, int inner,
@@ -63,7 +79,7 @@ def _library(folder: Path) -> ctypes.CDLL:
     source, library = folder / "on_cpu.cc", folder / "on_cpu.so"
     shim = Path(__file__).with_name("cuda_on_cpu.h").read_text()
     source.write_text(f"{shim}{resource('openmxu_sim.engines.gpu', 'kernel.cu')}{_LAUNCH}")
-    flags = ["-O1", "-mfma", "-ffp-contract=off", "-shared", "-fPIC", "-pthread", "-w"]
+    flags = ["-O1", "-mfma", "-ffp-contract=off", "-shared", "-fPIC", "-w"]
     subprocess.run(["g++", *flags, str(source), "-o", str(library)], check=True)
     return ctypes.CDLL(str(library))
 

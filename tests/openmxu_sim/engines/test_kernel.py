@@ -12,7 +12,7 @@ from openmxu_sim.engines import library, model, quickest_product
 from openmxu_sim.engines.model.kernel import load_kernel
 
 from ...bits import same_bits
-from ...conftest import needs_compiler, slow
+from ...conftest import needs_compiler, slow, thorough
 from .runs import changing, hide_compilers, program
 
 pytestmark = needs_compiler
@@ -44,8 +44,8 @@ def test_compiling_is_announced(caplog: pytest.LogCaptureFixture) -> None:
     [
         slow('exec cc -ffast-math "$@"'),
         slow(changing("s/bits & ~(tiny/bits | ~(tiny/; s/set1_epi32(~MAGNITUDE)/set1_epi32(0)/")),
-        slow(changing("s/kernel_part/kernel_apart/")),
-        slow(changing("s/int64_t blocks = /__builtin_trap(); &/")),
+        thorough(changing("s/kernel_part/kernel_apart/")),
+        thorough(changing("s/int64_t blocks = /__builtin_trap(); &/")),
         slow(changing("s/int64_t blocks = /for (;;); &/")),
         changing("$ a void exit(int); __attribute__((constructor)) static void end(void) { exit(0); }"),
     ],

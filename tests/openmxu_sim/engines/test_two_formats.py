@@ -17,7 +17,7 @@ from openmxu_sim.operands import vectors
 from openmxu_sim.operands.stimulus import Stalls
 
 from ...bits import same_bits
-from ...conftest import Bench, Said, slow
+from ...conftest import Bench, Said, slow, thorough
 from .runs import check, product
 
 _HYBRID = MxuConfig(rows=4, columns=3, depth=8, operand=FP8_E5M2, weight=FP8_E4M3, status=True)
@@ -81,13 +81,13 @@ def test_pysim(name: str) -> None:
     _check(pysim.run, replace(unit, rows=2 * unit.terms, columns=2), 7, stalls=False)
 
 
-@pytest.mark.parametrize("name", [*map(slow, ["terms", "gradients", "mixed", "recoded"])])
+@pytest.mark.parametrize("name", [*map(slow, ["terms", "recoded"]), *map(thorough, ["gradients", "mixed"])])
 def test_simulators(name: str, simulator: str) -> None:
     _check(load(simulator), _UNITS[name], 8)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["gradients", "terms"])
+@pytest.mark.parametrize("name", [thorough("gradients"), "terms"])
 def test_hierarchical(name: str) -> None:
     _check(load("hierarchical"), replace(_UNITS[name], status=False), 9)
 

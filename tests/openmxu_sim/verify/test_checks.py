@@ -39,7 +39,12 @@ _SLOW = re.compile(
     r"|(all operands, on the synthesised gates|mutants on the test benches): .*ieee$"
 )
 """Checks that take ten seconds, or have a neighbour in every test run."""
-_LONGEST = re.compile(".*: (pe_bf16_ieee_s1_sum|1x1, 1 stage, depth 2, tiles up to 2)")
+_LONGEST = re.compile(
+    r".*: (pe_bf16_(ieee_s1_sum|flush_s6_sum|flush_s6_product)|1x1, 1 stage, depth 2, tiles up to 2"
+    r"|(2x2, [13] stages?|2x3, 1 stage), depth 2, tiles up to 1 beat, sums|array|matrix unit|.* of four terms"
+    r"|(fp16 \+ fp16|fp32 -> bf16), ieee)"
+)
+"""Checks of most of a minute, with a neighbour in `make slow`; `make thorough` and `make verify` have them."""
 
 
 def _marks(name: str) -> list[pytest.MarkDecorator]:

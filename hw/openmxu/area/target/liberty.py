@@ -1,14 +1,11 @@
 """Cell libraries in Liberty form: as much of them as an area report needs."""
 
-import gzip
 import hashlib
 import importlib.resources
-import io
 import itertools
 import math
 import operator
 import re
-import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -16,7 +13,7 @@ from functools import cached_property, partial
 from pathlib import Path
 
 from openmxu.area.target.doubts import MOST_INPUTS, NAND, Gate, smaller_than_what_they_contain
-from openmxu.runtime.files import open_input
+from openmxu.runtime.files import read_unpacked
 
 _MOST = 1 << 30
 """The largest library, in bytes: many times the largest that is known."""
@@ -66,18 +63,9 @@ def generic_library() -> Library:
 def read_library(path: Path) -> Library:
     """Read a Liberty file, plain or compressed with gzip."""
     try:
-        with open_input(path) as file:
-            text = file.read(_MOST + 1)
+        text = read_unpacked(path, _MOST)
     except OSError as error:
         raise OSError(f"liberty must be a readable file, not {str(path)!r}: {error.strerror}") from None
-    if text.startswith(b"\x1f\x8b"):
-        try:
-            with gzip.open(io.BytesIO(text)) as archive:
-                text = archive.read(_MOST + 1)
-        except (OSError, EOFError, zlib.error) as error:
-            raise ValueError(f"liberty must be a whole gzip file, not {str(path)!r}: {error}") from None
-    if len(text) > _MOST:
-        raise ValueError(f"liberty must be at most {_MOST >> 20} MiB, unpacked; {str(path)!r} is larger")
     return parse_library(text, str(path))
 
 
