@@ -15,6 +15,7 @@ from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from itertools import cycle, product
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import pytest
 
@@ -30,18 +31,25 @@ def pytest_configure() -> None:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """What writes expected figures anew; and what lets a second run have the tests that a first one skipped."""
+    """What writes expected figures anew; what lets a second run have the tests that a first one skipped; parts."""
     parser.addoption("--update-areas", action="store_true", help="write the areas that tests expect anew")
     parser.addoption("--list-skipped", metavar="FILE", help="write the names of tests and modules that are skipped")
     parser.addoption("--only-listed", metavar="FILE", help="run only these")
+    parser.addoption("--part", metavar="N/M", help="run one of M parts, 0 to M - 1, by the names of tests")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what ``--only-listed`` does not name, be it by its module."""
+    """Leave out what ``--only-listed`` does not name, be it by its module, and other parts than that of ``--part``."""
+    chosen = items
     if listed := config.getoption("--only-listed"):
         names = set(Path(listed).read_text().splitlines())
-        chosen = [item for item in items if not names.isdisjoint({item.nodeid, item.nodeid.partition("::")[0]})]
-        config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
+        chosen = [item for item in chosen if not names.isdisjoint({item.nodeid, item.nodeid.partition("::")[0]})]
+    if part := config.getoption("--part"):
+        number, parts = map(int, part.split("/"))
+        chosen = [item for item in chosen if crc32(item.nodeid.encode()) % parts == number]
+    if len(chosen) < len(items):
+        kept = set(chosen)
+        config.hook.pytest_deselected(items=[item for item in items if item not in kept])
         items[:] = chosen
 
 

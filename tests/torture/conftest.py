@@ -1,4 +1,4 @@
-"""Torture: minutes of damage, under `make torture`. Everything random follows from a seed and a count, which are shown."""
+"""Torture: minutes of damage, under `make torture`. What is random follows from a seed and a count, which are shown."""
 
 import os
 import time

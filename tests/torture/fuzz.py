@@ -1,7 +1,7 @@
 """Damage files for a reader: ``python -m tests.torture.fuzz READER SEED FIRST COUNT FOLDER``.
 
-Input FIRST and those after it, COUNT in all, depend on the seed and their number alone. Each must be read, or refused by an error of
-the reader's row; within a time, within memory, and without a warning. Inputs that are not stay in the folder.
+Input FIRST and those after it, COUNT in all, depend on the seed and their number alone. Each must be read, or refused
+by an error of the reader's row; within a time, within memory, and without a warning. Others stay in the folder.
 """
 
 import resource

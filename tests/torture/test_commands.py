@@ -22,7 +22,7 @@ from .readers import READERS
 _LIMIT = 10.0
 """Seconds after which a command is terminated; it ends within as many, on a machine with other work."""
 
-_LINES = 8
+_LINES = 4
 """Command lines for each command, in a round."""
 
 _BOUNDS = ("prlimit", f"--as={12 << 30}", f"--fsize={1 << 30}")
