@@ -66,7 +66,7 @@ thorough: setup ## the longest tests, in a quarter of an hour; before a release
 	@$(BIN)/python -m pytest -n 2 --dist worksteal -m thorough
 
 # SEED=N instead of today's; ROUNDS=N times the usual number of files and command lines.
-torture: setup ## damaged files, failing calls, random commands, sanitized C code: a quarter of an hour
+torture: setup ## damaged files, failing calls, random commands, sanitized C code: ten minutes
 	@$(if $(SEED),OPENMXU_TORTURE_SEED=$(SEED)) $(if $(ROUNDS),OPENMXU_TORTURE_ROUNDS=$(ROUNDS)) \
 	  $(BIN)/python -m pytest -n 2 --dist worksteal -m torture tests/torture
 
