@@ -66,6 +66,8 @@ def read_library(path: Path) -> Library:
         text = read_unpacked(path, _MOST)
     except OSError as error:
         raise OSError(f"liberty must be a readable file, not {str(path)!r}: {error.strerror}") from None
+    except ValueError as error:
+        raise ValueError(f"liberty: {error}") from None
     return parse_library(text, str(path))
 
 

@@ -218,9 +218,9 @@ def test_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert read_library(packed).text == written
     monkeypatch.setattr("openmxu.area.target.liberty._MOST", 10 << 20)
     for path, error, said in (
-        (bomb, ValueError, f"{bomb}: it must have at most 10,485,760 bytes, unpacked$"),
-        (Path("/dev/zero"), ValueError, "/dev/zero: it must have at most 10,485,760 bytes$"),
-        (cut, ValueError, f"{cut}: it must be a whole gzip file: "),
+        (bomb, ValueError, f"liberty: {bomb}: it must have at most 10,485,760 bytes, unpacked$"),
+        (Path("/dev/zero"), ValueError, "liberty: /dev/zero: it must have at most 10,485,760 bytes$"),
+        (cut, ValueError, f"liberty: {cut}: it must be a whole gzip file: "),
         (tmp_path / "none.lib", OSError, f"liberty must be a readable file, not '{tmp_path}/none.lib': No such file"),
     ):
         with pytest.raises(error, match=f"^{said}"):
