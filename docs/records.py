@@ -17,7 +17,7 @@ from openmxu.area.subject.points import PROCESSING_ELEMENT
 from openmxu.export.provenance import NETLIST, provenance
 from openmxu.pages.tables import span, table
 from openmxu_boards.bitstream import record as builds
-from openmxu_boards.devices.boards import BOARDS
+from openmxu_boards.simulated.throughput import Throughput
 from openmxu_sim.studies import accuracy, roofline
 from openmxu_sim.verify.check import FAILED, HOLDS, NOT_RUN
 from openmxu_sim.verify.evidence import Evidence, faults_to_markdown, to_markdown
@@ -77,53 +77,8 @@ def _verification() -> str:
     return "".join(ages) + to_markdown(*parts)
 
 
-_ENGINES = {
-    ("compiled", 1): "`compiled`, one thread",
-    ("compiled", 2): "`compiled`, two threads",
-    (ROW_ENGINE, 1): "Verilator, one row compiled, driven by C++",
-    ("verilator", 1): "`verilator` (cocotb)",
-    ("icarus", 1): "`icarus` (cocotb)",
-    ("pysim", 1): "`pysim`",
-}
-_SIZES = (4, 16, 128, 256)
-
-
-def _readme() -> str:
-    """The speed record in short."""
-    report = speed.Report.of_json(_read("speed.json"))
-    when = f"{report.machine}, {report.date}, {report.tools['C compiler']}"
-    lines = [
-        f"Cycles per second of an N x N unit, by `openmxu bench` ({when};\n[the record](docs/reference/speed.md)):",
-        "",
-        f"| engine | {' | '.join(f'{size}x{size}' for size in _SIZES)} |",
-        f"|---|{'---:|' * len(_SIZES)}",
-    ]
-    for (engine, threads), label in _ENGINES.items():
-        found = [report.find(engine, size, threads) for size in _SIZES]
-        lines.append(f"| {label} | {' | '.join(f'{each.rate:,.0f}' if each else '' for each in found)} |")
-    full, rows = report.find("compiled", 128), report.find(ROW_ENGINE, 128)
-    whole = next(each for each in report.products if each.engine == "compiled")
-    ratios = [ratio.speed for ratio in report.ratios if ratio.is_plain and ratio.m >= 512]
-    assert full is not None, "a full run has it"
-    assert rows is not None, "a full run has it"
-    lines += [
-        "",
-        f"On one thread, the RTL of a 128x128 unit runs {full.rate / rows.rate:.0f} times as fast as in Verilator.",
-        f"`openmxu matmul` multiplies 512x512x512 on it in {whole.seconds:.2f} s ({whole.first:.1f} s the first time, "
-        "with the build).",
-        f"`model`, without a clock, has {min(ratios):.1f} to {max(ratios):.1f} times the speed of numpy's float32 `@`, "
-        "for 512x512x512 and larger.",
-    ]
-    return _age(report.tools, "bench") + "\n".join(lines)
-
-
 def _index() -> str:
     """The figures that matter most, one of each kind."""
-    verified = _verified()
-    report = speed.Report.of_json(_read("speed.json"))
-    full, rows = report.find("compiled", 128), report.find(ROW_ENGINE, 128)
-    assert full is not None, "a full run has it"
-    assert rows is not None, "a full run has it"
     summary = _read("areas/summary.md")
     area = re.search(r"^\| generic \| processing element \| 1 \(([\d,]+)[^|]* GE\)", summary, re.MULTILINE)
     energy = re.search(
@@ -131,21 +86,46 @@ def _index() -> str:
     )
     assert area is not None, "the headline page has it"
     assert energy is not None, "the headline page has it"
-    total, holds = sum(len(part.rows) for part in verified), sum(part.count(HOLDS) for part in verified)
-    still_open = f"; {total - holds} open" if holds < total else ""
-    lines = [
-        "| | | |",
-        "|---|---|---|",
-        f"| **{holds} of {total}** | proofs, exhaustive checks, explorations and mutation tests hold{still_open} | "
-        "[the evidence](reference/verification.md) |",
-        f"| **{full.rate:,.0f}** | simulated cycles per second of a 128x128 unit's RTL on one core, "
-        f"{full.rate / rows.rate:.0f} times as fast as Verilator | [speed](reference/speed.md) |",
+    cells = (
         f"| **{area[1]} GE** | a bf16 processing element with an fp32 adder, rounding and special values; "
         f"{energy[1]} per cycle, depending on cell library and clock | "
-        "[areas and energies](reference/areas/summary.md) |",
-        _laid_out(),
-    ]
-    return _age(report.tools, "bench") + "\n".join(lines)
+        "[areas and energies](reference/areas/summary.md) |"
+    )
+    return _figures(_holding(), _simulated(), cells, _laid_out())
+
+
+def _figures(*rows: str) -> str:
+    """Rows as a table, and whether they are old."""
+    age = _age(speed.Report.of_json(_read("speed.json")).tools, "bench")
+    return age + "\n".join(["| | | |", "|---|---|---|", *rows])
+
+
+def _numbers() -> str:
+    """Three of them, for README."""
+    return _figures(_holding(), _simulated(), _laid_out()).replace("](reference/", "](docs/reference/")
+
+
+def _holding() -> str:
+    """The row on what was checked."""
+    verified = _verified()
+    total, holds = sum(len(part.rows) for part in verified), sum(part.count(HOLDS) for part in verified)
+    still_open = f"; {total - holds} open" if holds < total else ""
+    return (
+        f"| **{holds} of {total}** | proofs, exhaustive checks, explorations and mutation tests hold{still_open} | "
+        "[the evidence](reference/verification.md) |"
+    )
+
+
+def _simulated() -> str:
+    """The row on speed."""
+    report = speed.Report.of_json(_read("speed.json"))
+    full, rows = report.find("compiled", 128), report.find(ROW_ENGINE, 128)
+    assert full is not None, "a full run has it"
+    assert rows is not None, "a full run has it"
+    return (
+        f"| **{full.rate:,.0f}** | simulated cycles per second of a 128x128 unit's RTL on one core, "
+        f"{full.rate / rows.rate:.0f} times as fast as Verilator | [speed](reference/speed.md) |"
+    )
 
 
 def _laid_out() -> str:
@@ -156,16 +136,11 @@ def _laid_out() -> str:
     assert fp16, "the study has it"
     assert fp32, "the study has it"
     return (
-        f"| **{bf16.core_um2:,.0f} µm²** | the same element laid out on IHP's open 130 nm process, checked by the "
-        f"foundry's rules: {span(bf16.wired_pj, 1)} pJ per cycle with wires and clock tree; fp16's takes "
+        f"| **{bf16.core_um2:,.0f} µm²** | a bf16 processing element laid out on IHP's open 130 nm process, checked by "
+        f"the foundry's rules: {span(bf16.wired_pj, 1)} pJ per cycle with wires and clock tree; fp16's takes "
         f"{fp16.core_um2 / bf16.core_um2:.2f} and fp32's {fp32.core_um2 / bf16.core_um2:.2f} times its core | "
         "[layouts](reference/layouts.md) |"
     )
-
-
-def _numbers() -> str:
-    """The same for README."""
-    return _index().replace("](reference/", "](docs/reference/")
 
 
 _HEADLINES = {
@@ -196,13 +171,18 @@ def _areas() -> str:
     return "\n".join(lines)
 
 
+_SHOWN = ("bf16 = 1", "fp16", "fp32", "fp8_e4m3", "bf16")
+"""Columns of the headlines' table in README."""
+
+
 def _headline() -> str:
-    """What the page of measured areas opens with, pictures where they are from here."""
-    found = re.search(r"^## In short\n(.*?)^## ", _read("areas/summary.md"), re.MULTILINE | re.DOTALL)
+    """The table that the page of measured areas opens with, of a few formats."""
+    found = re.search(r"^## In short\n\n((?:\|.*\n)+)", _read("areas/summary.md"), re.MULTILINE)
     if found is None:
         raise ValueError("areas/summary.md must begin with its headlines: make areas")
-    text = found[1].replace("the tools named below", "the tools that [the page](docs/reference/areas/summary.md) names")
-    return re.sub(r"\]\((\w+\.svg)\)", r"](docs/reference/areas/\1)", text)
+    names, _, *rows = ([cell.strip() for cell in line.strip("|").split("|")] for line in found[1].splitlines())
+    shown = [[row[names.index(name)] for name in _SHOWN] for row in rows if "of four terms" not in row[0]]
+    return table(_SHOWN, shown)
 
 
 _AREAS = Path(__file__).parent.parent / "tests/openmxu/area/areas.json"
@@ -338,22 +318,21 @@ def _is(build: Mapping[str, Any], board: str, side: int) -> bool:
 
 
 def _boards_short() -> str:
-    """What each board's largest system reached."""
+    """Each board's largest system of elements with one term, the default, and the throughput for a host."""
     found = [build for build in builds.of_json(_read("boards.json")) if build["design"] == "system"]
+    found = [build for build in found if "terms" not in build["unit"]]
     found.sort(key=lambda build: int(build["unit"]["rows"] * build["unit"]["columns"]))
     largest = {build["board"]: build for build in found}
     lines = [
-        "The whole system on each board, which multiplies for a host, by nextpnr's timing analysis "
-        "([the record](docs/reference/boards.md)):",
+        "`openmxu board build BOARD` makes a bitstream that multiplies for a host, over a UART "
+        "([all builds](docs/reference/boards.md)):",
         "",
-        "| board | device | array | Fmax, MHz | GFLOP/s at its clock |",
-        "|---|---|---|---:|---:|",
+        "| board | array | array's peak, GFLOP/s | host gets, MFLOP/s |",
+        "|---|---|--:|--:|",
     ]
     for name, build in sorted(largest.items()):
-        clock, peak = builds.reached(build), builds.peak(build)
-        lines.append(
-            f"| {BOARDS[name].title} | {build['device']} | {builds.size(build['unit'])} | {clock:.1f} | {peak:.2f} |"
-        )
+        gets = Throughput(**build["throughput"]).flops / 1e6
+        lines.append(f"| `{name}` | {builds.size(build['unit'])} | {builds.peak(build):.2f} | {gets:.2f} |")
     return "\n".join(lines)
 
 
@@ -371,7 +350,7 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "area.md": _areas,
     "peers.md": _peers,
     "boards.md": _boards,
-    "../../README.md": _readme,
+    "../../README.md": _numbers,
     "../index.md": _index,
     "promises.md": lambda: faults_to_markdown(_evidence("faults.json", "faults", thorough=False)),
 }
@@ -379,11 +358,7 @@ PAGES: Mapping[str, Callable[[], str]] = {
 
 
 _MORE: Mapping[str, Sequence[tuple[re.Pattern[str], Callable[[], str]]]] = {
-    "../../README.md": (
-        (_between("numbers"), _numbers),
-        (_between("areas"), _headline),
-        (_between("boards"), _boards_short),
-    ),
+    "../../README.md": ((_between("areas"), _headline), (_between("boards"), _boards_short)),
     "peers.md": ((_between("ratios"), _peer_ratios),),
 }
 """More records of a page, each between marks of its own."""

@@ -322,15 +322,15 @@ def test_products_elsewhere(shown: Said, refused: Said) -> None:
 
 
 @pytest.mark.slow
-def test_the_published_network_of_the_readme(shown: Said) -> None:
-    """Other files than those of the README's table, but it promises nothing else."""
+def test_the_published_network_of_the_how_to(shown: Said) -> None:
+    """Other files than those of the page's table, but it promises nothing else."""
     root = Path(__file__).parents[3]
     pytest.importorskip("PIL")
     assert runpy.run_path(str(root / "docs/examples/file_kinds.py"))["main"]() == 128
-    readme = (root / "README.md").read_text()
-    [command] = re.findall(r"^\$ \.venv/bin/openmxu (infer .*)$", readme, re.MULTILINE)
+    page = (root / "docs/how-to/run-onnx.md").read_text()
+    [command] = re.findall(r"^\$ \.venv/bin/openmxu (infer .*)$", page, re.MULTILINE)
     assert "magika.onnx on matrix units" in shown(f"{command} -o report")
-    rows = dict(re.findall(r"^\| (\w+) \| (\d+) of 128 \| [\d.]+ \|$", readme, re.MULTILINE))
+    rows = dict(re.findall(r"^\| (\w+) \| (\d+) of 128 \| [\d.]+ \|$", page, re.MULTILINE))
     for found in _figures():
         [difference] = found["differences"]
         assert abs(difference["agreement"] * 128 - int(rows.pop(found["operand"]))) <= 3
