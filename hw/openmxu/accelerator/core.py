@@ -163,8 +163,11 @@ class Accelerator(wiring.Component):
             writer.i_begin.eq(fetch.o_begin),
             writer.i_stop.eq(fetch.o_stop != Stop.NONE),
         ]
-        # A pool has a level less.
+        # A pool has one level less than a matmul: its last word is 0, and stands for a loop of one trip. `Cat` joins
+        # the bits of the feeder's array of levels, in each of which trips come before the step.
         read = Cat(levels[:-1], Mux(is_pool, 1, levels[-1].trips), levels[-1].step)
+        # The writer walks the levels along which results differ. Their trips stand at other levels in a pool than in a
+        # matmul, their steps in the same words of both.
         written = [
             Cat(Mux(is_pool, levels[pool.levels.index(b)].trips, levels[matmul.levels.index(a)].trips), step[:STEP])
             for a, b, step in zip(matmul.others, pool.others, words.others, strict=True)

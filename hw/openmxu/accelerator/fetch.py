@@ -151,6 +151,8 @@ class Fetch(wiring.Component):
 
     def _stopped(self, m: Module, unfinished: Value, ahead: Value) -> Value:
         """Return the index of the command that stops the program."""
+        # Behind the command that waits here, the feeder is at the last one, the writer at the oldest unfinished one,
+        # and the reader of weights `ahead` of them back.
         back = Mux(self.i_stop == Stop.WRITE, unfinished, Mux(self.i_stop == Stop.WEIGHTS, ahead, 1))
         if not self._movers:
             return self.o_index - back  # all commands are computes
@@ -227,6 +229,7 @@ class Fetch(wiring.Component):
         waits, loaded = Cat(waiting.values()), ~waiting.get("load", Const(0))
         changes = exchange | self.o_exchanged
         may = ~waits.any() & self.i_ready & (~changes | self.i_drained)
+        # Weights are read before the command begins, unless memories exchange roles, for which both must be drained.
         m.d.comb += self.o_begin_weights.eq(~without & ~read & self.i_ready_weights & loaded & (~changes | may))
         m.d.sync += read.eq((read | self.o_begin_weights) & ~self.o_begin)
         with m.If(self.is_a("end")), m.If(Cat(unfinished.values()) == 0):

@@ -165,6 +165,8 @@ class _Striped:
             yield from chain.from_iterable(chain(*stripe) for stripe in stripes)
             return
         loads, computes, stores = zip(*stripes, strict=True)
+        # While the first tile of a stripe computes, the stripe before is stored and the next one loaded; both use
+        # the other area.
         head = 2 if self.layer.added else 1  # sums that stay are added to by the next command
         yield from loads[0]
         for stored, computed, loaded in zip(([], *stores), computes, (*loads[1:], []), strict=False):

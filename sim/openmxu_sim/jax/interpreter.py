@@ -222,6 +222,9 @@ def _call(key: str) -> Callable[..., list[Any]]:
 def _with_own_rule(key: str) -> Callable[..., list[Any]]:
     """Return a function that replays an operation with derivatives of its own, and refuses to differentiate it."""
 
+    # A trace holds such an operation only if nothing differentiated it: `grad` inside the trace has put its own rule in
+    # its place already. So its body may be played as it is; the rule would be lost only to a `grad` outside, which the
+    # wrapper refuses.
     def play(unit: _Unit, parameters: Mapping[str, Any], inputs: Sequence[Any]) -> list[Any]:
         function = jax.custom_jvp(lambda *values: tuple(_play_closed(unit, parameters[key], values)))
 

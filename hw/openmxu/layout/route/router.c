@@ -151,13 +151,16 @@ static int contains(const place *window, place at) {
   return !outside(at.x, window[0].x, window[1].x) && !outside(at.y, window[0].y, window[1].y);
 }
 
-/* What is left from a node to the target, at least. */
+/* The least cost from a node to the target: steps and vias on free gaps, hence never more than the true one, and what A*
+   finds first is the cheapest. */
 static uint32_t estimate(const router *r, uint32_t n) {
   place at = place_of(r, n);
   return outside(at.x, r->box[0].x, r->box[1].x) * r->step[1] + outside(at.y, r->box[0].y, r->box[1].y) * r->step[0] +
          abs(at.level - r->box[0].level) * r->via;
 }
 
+/* A free gap costs nothing. `present` grows from pass to pass, so that sharing is cheap first and impossible last;
+   `history` stays, so that two nets that take turns at a gap both see it become dear, and one finds a way around. */
 static uint32_t penalty(const router *r, uint32_t gap) { return (r->use[gap] & COUNT) * r->present + r->history[gap]; }
 
 static void reach(router *r, uint32_t n, uint32_t cost, uint8_t came) {
@@ -187,12 +190,13 @@ static uint32_t search(router *r) {
     if (r->use[n] & TARGET) return n;
     place at = place_of(r, n);
     take_steps(r, n, at, cost, STEP);
-    if (r->came[n] == PIN) continue;
+    if (r->came[n] == PIN) continue; /* the first via on a pin is followed by a step */
     for (int up = 0; up < 2; up++) {
       place to = {at.level + (up ? 1 : -1), at.x, at.y};
       if (to.level < 0 || to.level >= r->levels) continue;
       uint32_t across = node_at(r, to);
       if (r->use[across] & BLOCKED) continue;
+      /* A node needs the gaps on both sides; one of them, which the step passes, is paid for twice, alike for all. */
       take_steps(r, across, to, cost + r->via + penalty(r, across) + penalty(r, across - 1), up ? BELOW : ABOVE);
     }
   }
