@@ -18,9 +18,9 @@ from openmxu.export.provenance import NETLIST, provenance
 from openmxu.pages.tables import span, table
 from openmxu_boards.bitstream import record as builds
 from openmxu_boards.simulated.throughput import Throughput
+from openmxu_evidence.verify.check import FAILED, HOLDS, NOT_RUN
+from openmxu_evidence.verify.evidence import Evidence, faults_to_markdown, to_markdown
 from openmxu_sim.studies import accuracy, roofline
-from openmxu_sim.verify.check import FAILED, HOLDS, NOT_RUN
-from openmxu_sim.verify.evidence import Evidence, faults_to_markdown, to_markdown
 from openmxu_studies import speed
 from openmxu_studies.layouts import formats
 from openmxu_studies.networks import sizes

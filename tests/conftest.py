@@ -237,7 +237,7 @@ def bench(request: pytest.FixtureRequest) -> Bench:
 
     The waveform, named by the test, goes to the folder that OPENMXU_WAVES names; there is none if it is not set.
     """
-    from openmxu_sim.cosim.benches import Task, run_bench  # noqa: PLC0415  # as below
+    from openmxu_evidence.benches import Task, run_bench  # noqa: PLC0415  # as below
 
     waves = os.environ.get("OPENMXU_WAVES")
     vcd = Path(waves, re.sub(r"[^\w-]+", "_", request.node.name) + ".vcd") if waves else None

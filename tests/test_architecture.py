@@ -11,7 +11,11 @@ from pathlib import Path
 import pytest
 
 _ROOT = Path(__file__).parent.parent
-_SOURCES = [path for root in ("hw", "sim", "boards", "docs/studies") for path in sorted((_ROOT / root).rglob("*.py"))]
+_SOURCES = [
+    path
+    for root in ("hw", "sim", "boards", "docs/studies", "tests/evidence")
+    for path in sorted((_ROOT / root).rglob("*.py"))
+]
 
 _LARGE = {
     "hw/openmxu/area/subject/ablation.py:_ablations": "a table, each row built on those above",
@@ -20,7 +24,10 @@ _LARGE = {
 }
 """Functions that are larger than others may be, and why."""
 
-_PACKAGES = ("hw/openmxu", "sim/openmxu_sim", "boards/openmxu_boards", "docs/studies/openmxu_studies")
+_PACKAGES = (
+    *("hw/openmxu", "sim/openmxu_sim", "boards/openmxu_boards"),
+    *("docs/studies/openmxu_studies", "tests/evidence/openmxu_evidence"),
+)
 
 _WIDE = {
     "hw/openmxu": "the accelerator is a machine of its own around the unit",
@@ -95,7 +102,7 @@ def test_contributing_names_every_room() -> None:
     """The table that says in which room a change belongs has each entry of the packages, once, and no other."""
     page = (_ROOT / "CONTRIBUTING.md").read_text()
     section = page.partition("## Which room\n")[2].partition("\n## ")[0]
-    named = Counter(re.findall(r"`((?:openmxu|openmxu_sim|openmxu_boards|openmxu_studies)/[\w.]+)/?`", section))
+    named = Counter(re.findall(r"`(openmxu(?:_sim|_boards|_studies|_evidence)?/[\w.]+)/?`", section))
     rooms = {f"{Path(package).name}/{name}" for package in _PACKAGES for name in _entries(_ROOT / package)}
     assert named == Counter(dict.fromkeys(rooms, 1))
 

@@ -8,8 +8,8 @@ from statistics import median
 
 import pytest
 
-from openmxu_sim.verify.checks import checks
-from openmxu_sim.verify.evidence import Evidence
+from openmxu_evidence.verify.checks import checks
+from openmxu_evidence.verify.evidence import Evidence
 
 from .conftest import load_file
 

@@ -9,10 +9,10 @@ import pytest
 
 from openmxu.spec.config import MxuConfig
 from openmxu.spec.tiling import cycles
+from openmxu_evidence.verify.exact_sums import exact_sums
 from openmxu_sim import golden, simulate
 from openmxu_sim.engines import model
 from openmxu_sim.engines.compiled.wiring import check_parts, check_wiring
-from openmxu_sim.verify.exact_sums import exact_sums
 
 from ..bits import matrices, same_bits
 from ..conftest import compiled, slow

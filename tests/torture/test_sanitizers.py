@@ -24,12 +24,15 @@ _CODE = {
     "accelerator": ("sim/openmxu_sim/accelerator/rtl/*.c", "tests/openmxu_sim/accelerator/test_simulation.py"),
     "router": ("hw/openmxu/layout/route/router.c", "tests/openmxu/layout/route/test_routing.py"),
     "energy": ("sim/openmxu_sim/energy/events.c", "tests/openmxu_sim/energy/test_meter.py"),
-    "exploration": ("sim/openmxu_sim/verify/exploration/*.c", "tests/openmxu_sim/verify/test_exploration.py"),
+    "exploration": (
+        "tests/evidence/openmxu_evidence/exploration/*.c",
+        "tests/openmxu_evidence/exploration/test_exploration.py",
+    ),
 }
 """Files of C code, and their tests; those marked slow are left out."""
 
 _ELSEWHERE = {
-    "sweeps over all operands, which have no memory of their own": "sim/openmxu_sim/verify/sweeps/*.c",
+    "sweeps over all operands, which have no memory of their own": "tests/evidence/openmxu_evidence/verify/sweeps/*.c",
     "XLA calls it": "sim/openmxu_sim/jax/handler.c",
     "becomes WebAssembly, which has bounds": "sim/openmxu_sim/wave/page/*.c",
 }
@@ -39,7 +42,8 @@ def test_all_code_is_tried() -> None:
     """Each file of C code is in a row, or it is known why not."""
     patterns = " ".join([*(files for files, _ in _CODE.values()), *_ELSEWHERE.values()]).split()
     named = [path for pattern in patterns for path in _ROOT.glob(pattern)]
-    assert sorted(named) == sorted(path for root in ("hw", "sim", "boards") for path in (_ROOT / root).rglob("*.c"))
+    roots = ("hw", "sim", "boards", "tests/evidence")
+    assert sorted(named) == sorted(path for root in roots for path in (_ROOT / root).rglob("*.c"))
 
 
 def _sanitized(arguments: list[str], folder: Path) -> tuple[str, str]:

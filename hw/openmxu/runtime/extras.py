@@ -66,11 +66,20 @@ def extra_of(module: str) -> str:
 
 
 def study(module: str, option: str) -> ModuleType:
-    """A module of ``openmxu_studies``, which is in no wheel; a :exc:`ValueError` names the option that needs it."""
-    if find_spec("openmxu_studies") is None:
-        need = "OpenMXU's repository, where docs/studies is: clone it, and run make setup-models"
-        raise ValueError(f"{option} needs {need}")
-    return import_module(f"openmxu_studies.{module}")
+    """A module of ``openmxu_studies``."""
+    return _of_repository("openmxu_studies", module, option, "docs/studies", "setup-models")
+
+
+def evidence(module: str, option: str) -> ModuleType:
+    """A module of ``openmxu_evidence``."""
+    return _of_repository("openmxu_evidence", module, option, "tests/evidence", "setup")
+
+
+def _of_repository(package: str, module: str, option: str, folder: str, target: str) -> ModuleType:
+    """A module that is in no wheel; a :exc:`ValueError` names the option that needs it."""
+    if find_spec(package) is None:
+        raise ValueError(f"{option} needs OpenMXU's repository, where {folder} is: clone it, and run make {target}")
+    return import_module(f"{package}.{module}")
 
 
 @functools.cache

@@ -35,11 +35,11 @@ from openmxu.area.subject.points import ADDER, CONVERTER, ELEMENTS, MULTIPLIER_T
 from openmxu.runtime.extras import install
 from openmxu.spec.stages import split_stages
 from openmxu_sim import golden
-from openmxu_sim.cosim.benches.reference import element_sums
 from openmxu_sim.demo import train
 from openmxu_sim.energy.settled import settled
 from openmxu_sim.energy.timed import TimedNetlist, UnsuitableError
 from openmxu_sim.operands.npy import read_arrays
+from openmxu_sim.operands.reference import element_sums
 
 ROWS, ROW, BEATS = 128, 63, 128
 """Rows of the column, the measured row, and beats of a tile."""

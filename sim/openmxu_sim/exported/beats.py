@@ -10,10 +10,10 @@ from openmxu.spec.formats import FloatFormat
 from openmxu.spec.marks import MARKS, TILE_MARKS
 from openmxu.spec.passes import Part
 from openmxu_sim import golden
-from openmxu_sim.cosim.benches.reference import accumulate, operands_of, product_sums, results_of, tile_sums, whole_tile
 from openmxu_sim.cosim.words import pack
 from openmxu_sim.operands import vectors
 from openmxu_sim.operands.aliases import Words
+from openmxu_sim.operands.reference import accumulate, operands_of, product_sums, results_of, tile_sums, whole_tile
 from openmxu_sim.operands.stimulus import stimulus
 
 _TILES = 24

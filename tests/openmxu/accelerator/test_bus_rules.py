@@ -11,11 +11,11 @@ from amaranth.lib.wiring import In, Out
 from openmxu.accelerator.bus.attached import BusAccelerator
 from openmxu.accelerator.bus.axi4 import AxiMaster, axi4
 from openmxu.accelerator.movers.bursts import MOST, Bursts
-from openmxu.formal.paths import combinational_paths
-from openmxu.formal.query import Proof, prove
-from openmxu.formal.specification import ALWAYS
 from openmxu.spec.accelerator import AcceleratorConfig
 from openmxu.unit.axi import connect_ports
+from openmxu_evidence.formal.paths import combinational_paths
+from openmxu_evidence.formal.query import Proof, prove
+from openmxu_evidence.formal.specification import ALWAYS
 
 from ...conftest import slow
 

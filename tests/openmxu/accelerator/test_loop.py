@@ -8,8 +8,8 @@ import pytest
 
 from openmxu.accelerator import loop
 from openmxu.accelerator.loop import STEP, TRIPS, Loop
-from openmxu.formal.query import Proof, confirm, prove
-from openmxu.formal.specification import Operation
+from openmxu_evidence.formal.query import Proof, confirm, prove
+from openmxu_evidence.formal.specification import Operation
 
 from ...clocked import clocked
 

@@ -6,9 +6,9 @@ import numpy.typing as npt
 
 from openmxu.area.target.gates import gates
 from openmxu.spec.forms import AREA
-from openmxu_sim.cosim.benches.reference import recode
+from openmxu_evidence.verify.exhaustion import apart
 from openmxu_sim.netlist.bitslice import Gates
-from openmxu_sim.verify.exhaustion import apart
+from openmxu_sim.operands.reference import recode
 
 from ...bits import same_bits
 

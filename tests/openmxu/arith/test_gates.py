@@ -16,17 +16,17 @@ from openmxu.area.target.gates import gates
 from openmxu.arith import Adder, DotProductAdd, Multiplier, MultiplyAdd, Recoder, SignificandProduct
 from openmxu.arith.datapath.anticipate import anticipate
 from openmxu.export.verilog import to_rtlil
-from openmxu.formal.proofs import about
-from openmxu.formal.query import prove
 from openmxu.spec.config import MxuConfig
 from openmxu.spec.formats import BF16, FP8_E4M3, FP8_E5M2, FP16, FP32, SUBNORMALS, FloatFormat
 from openmxu.spec.forms import AREA, FORMS, FPGA, SPEED
 from openmxu.spec.recoded import Recoded, is_recoded
 from openmxu.unit.pe import ProcessingElement
+from openmxu_evidence.formal.proofs import about
+from openmxu_evidence.formal.query import prove
 from openmxu_sim import golden
-from openmxu_sim.cosim.benches.reference import recode
 from openmxu_sim.netlist.bitslice import BLOCK, Gates
 from openmxu_sim.operands import vectors
+from openmxu_sim.operands.reference import recode
 
 from ...bits import same_bits
 from ...conftest import each_once, slow

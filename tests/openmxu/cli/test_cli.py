@@ -218,7 +218,7 @@ def test_mistakes(arguments: str, words: str, matrices: Matrices, refused: Said)
         *((f"verilog pe {each} {{}}", _VERILOG) for each in ("-o", "--template", "-o pe.v --core")),
         ("demo -o {}", "openmxu_sim.demo.classify"),
         ("area -o {} --quick", "openmxu.yosys.prepare"),
-        ("verify --json {}", "openmxu_sim.verify.evidence.verify"),
+        ("verify --json {}", "openmxu_evidence.verify.evidence.verify"),
         *((f"bench {each} {{}}", "openmxu_studies.speed.bench") for each in ("--json", "--plot")),
         ("wave -o {}", "openmxu_sim.wave.observe"),
         ("accuracy --json {}", "openmxu_sim.studies.accuracy.measure"),

@@ -14,7 +14,7 @@ from openmxu.accelerator import Accelerator
 from openmxu.accelerator.bus.attached import AttachedAccelerator
 from openmxu.export.verilog import to_rtlil
 from openmxu.spec.accelerator import AcceleratorConfig
-from openmxu.yosys.mutation import Mutants, mutants
+from openmxu_evidence.verify.mutation import Mutants, mutants
 from openmxu_sim.accelerator.simulation import SimulatedAccelerator
 
 from ...conftest import needs_compiler, thorough

@@ -6,10 +6,10 @@ import pytest
 
 from openmxu.spec.config import MxuConfig
 from openmxu.spec.formats import FloatFormat
+from openmxu_evidence.exploration.bugs import SEEDED_BUGS, Bug, seeded
 from openmxu_sim.engines.compiled import wiring
 from openmxu_sim.engines.compiled.source import constants, netlists, unit_source
 from openmxu_sim.engines.compiled.wiring import WiringError, check_parts, check_wiring
-from openmxu_sim.verify.exploration.bugs import SEEDED_BUGS, Bug, seeded
 
 from ...conftest import slow
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from openmxu.runtime import process
-from openmxu_sim.verify.check import HANG, LEFTOVER, LOST, OUTCOMES, SURVIVED, WRONG
+from openmxu_evidence.verify.check import HANG, LEFTOVER, LOST, OUTCOMES, SURVIVED, WRONG
 from openmxu_studies import SOURCES
 
 __all__ = [
