@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install $(if $(shell test -t 2 && echo yes),,--quiet) --disable-pip-version-check --editable
 QUICK := tests/test_architecture.py tests/openmxu/arith tests/openmxu/cli/test_cli.py tests/openmxu/runtime \
   tests/openmxu/spec tests/openmxu/test_catalog.py tests/openmxu/unit/test_pe.py tests/openmxu/area/pages \
-  tests/openmxu/area/target/test_liberty.py tests/openmxu_sim/golden tests/openmxu_sim/netlist \
+  tests/openmxu/cells/test_liberty.py tests/openmxu_sim/golden tests/openmxu_sim/netlist \
   tests/openmxu_sim/engines/test_model.py tests/openmxu_sim/operands tests/openmxu_sim/studies/test_studies.py
 
 .PHONY: help setup setup-browser setup-litex setup-models demo test quick slow thorough torture lint docs boards wheel release size verify \

@@ -16,8 +16,8 @@ import numpy as np
 
 from openmxu.area.pages import schema
 from openmxu.area.subject import given, peers
-from openmxu.area.target import liberty
-from openmxu.layout import cells, kit
+from openmxu.cells import energies, lef, liberty
+from openmxu.layout import kit
 from openmxu.layout.check import decks
 from openmxu.runtime import cache
 from openmxu.spec.accelerator import AcceleratorConfig
@@ -29,7 +29,6 @@ from openmxu_boards.protocol import Decoder, Identity, Reply, encode
 from openmxu_boards.replay import bitmap, chip, ecp5, folder, gatemate, gowin
 from openmxu_sim.accelerator import container, lowering
 from openmxu_sim.commands import run_accelerator, run_networks
-from openmxu_sim.energy import cells as energies
 from openmxu_sim.energy import workloads
 from openmxu_sim.golden.specifications import find_operand, find_sum
 from openmxu_sim.operands import npy
@@ -279,7 +278,7 @@ READERS = {
     "peers.toml": Reader(_peers, _texts(_PEERS), file="peers.toml"),
     "filelist": Reader(given.listed, _texts("// all\na.v b/*.v # two\n+incdir+inc\n+define+A=1\n")),
     "kit": Reader(kit.read_contents, lambda: [gzip.compress(library())], file="kit.lib.gz"),
-    "lef": Reader(_text(cells.read_cells), _texts(_LEF)),
+    "lef": Reader(_text(lef.read_cells), _texts(_LEF)),
     "lyrdb": Reader(_text(decks.read_report), _texts(_REPORT), errors=(ValueError, decks.CheckError)),
     "lvsdb": Reader(
         _text(lambda text: decks.read_circuit(text.splitlines(), "top")),

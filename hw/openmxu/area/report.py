@@ -84,7 +84,7 @@ def report(
     extent
         One of :data:`EXTENTS`. ``"quick"``: few points, none of the catalog's designs, and generic gates only unless
         ``targets`` or ``liberty`` say otherwise. ``"full"``: every format, width, part and option, and, unless said
-        otherwise, all targets, recipes, and libraries of :func:`openmxu.area.target.libraries.found_libraries`.
+        otherwise, all targets, recipes, and libraries of :func:`openmxu.cells.libraries.found_libraries`.
     targets
         Names from :data:`openmxu.area.TARGETS`. May be empty where ``liberty`` is not.
     liberty

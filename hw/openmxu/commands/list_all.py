@@ -36,8 +36,8 @@ def _list(options: argparse.Namespace) -> None:
 def sections() -> Iterator[Section]:
     """The sections of ``openmxu list`` about this package."""
     from openmxu.area import TARGETS
-    from openmxu.area.target.libraries import found_libraries
     from openmxu.catalog import EXPORTED
+    from openmxu.cells.libraries import found_libraries
 
     yield "Designs (openmxu verilog DESIGN)", [(design.name, design.summary) for design in EXPORTED.values()]
     yield (

@@ -12,8 +12,8 @@
 from collections.abc import Mapping, Sequence
 from itertools import permutations
 
-from openmxu.layout.cells import Cell
-from openmxu.layout.technology import Rect, Technology, around
+from openmxu.cells.lef import Cell, Rect
+from openmxu.layout.technology import Technology, around
 
 Access = dict[tuple[int, int], tuple[int, int]]
 """For each node where a via may stand, in nm from the cell's lower left corner, width and height of the via's pad."""

@@ -3,8 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from openmxu.layout.cells import Cell
-from openmxu.layout.technology import Rect
+from openmxu.cells.lef import Cell, Rect
 
 Node = tuple[int, int, int]
 """The level of a metal with wires, 0 for the lowest, and a place: x and y."""

@@ -7,10 +7,8 @@ from functools import cached_property
 from importlib.resources import files
 from typing import Any
 
+from openmxu.cells.lef import Rect
 from openmxu.layout.kit import Kit, read_kit
-
-Rect = tuple[int, int, int, int]
-"""Left, bottom, right, top."""
 
 
 def around(x: int, y: int, width: int, height: int) -> Rect:

@@ -13,7 +13,7 @@ from openmxu.runtime.files import folder, read_input, reserve
 from openmxu.spec.formats import SUBNORMALS
 
 if TYPE_CHECKING:
-    from openmxu.area.target.liberty import Library
+    from openmxu.cells.liberty import Library
     from openmxu_sim.onnx.infer import Inference
 from openmxu_sim.commands.unit_options import MODIFIERS, add_array, add_formats
 
@@ -137,7 +137,7 @@ def _with_areas(results: "list[Inference]") -> "list[Inference]":
 
 def _library_for(options: argparse.Namespace, operands: "list[str]") -> "Library":
     """Return the cell library for energies of these units; a unit that has none is refused before anything runs."""
-    from openmxu.area.target.liberty import read_library
+    from openmxu.cells.liberty import read_library
     from openmxu_sim.energy.inference import check_unit
     from openmxu_sim.networks.numerics import Numerics
 

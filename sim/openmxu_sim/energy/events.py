@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from openmxu.cells.energies import truth
 from openmxu.runtime.native import resource
-from openmxu_sim.energy.cells import truth
 from openmxu_sim.energy.timed import Instance, TimedNetlist, UnsuitableError, stored_function
 from openmxu_sim.netlist.native import compile_c
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from openmxu.area.finding.elements import check_energies, element_energies
-from openmxu.area.target.liberty import Library, read_library
+from openmxu.cells.liberty import Library, read_library
 from openmxu.spec.config import MxuConfig
 from openmxu_sim.networks.costs import Costs
 from openmxu_sim.networks.numerics import Numerics

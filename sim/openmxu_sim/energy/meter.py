@@ -18,9 +18,9 @@ from openmxu.area.run.job import NETLIST, pack, unpack
 from openmxu.area.run.measure import Result
 from openmxu.area.run.schedule import Left, Workers
 from openmxu.area.subject.points import Point
+from openmxu.cells.energies import NoPowerError, read_cells
 from openmxu.runtime import cache, process
 from openmxu.runtime.native import CompilationError, CompilerNotFoundError, find_compiler
-from openmxu_sim.energy.cells import NoPowerError, read_cells
 from openmxu_sim.energy.events import Player
 from openmxu_sim.energy.timed import TimedNetlist, UnsuitableError, read_timed
 from openmxu_sim.energy.workloads import STRETCH, Layer, random_workload, read_layer, workload

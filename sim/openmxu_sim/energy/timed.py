@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from openmxu_sim.energy.cells import Arc, Cell, Cells, Pin, Power, truth
+from openmxu.cells.energies import Arc, Cell, Cells, Pin, Power, truth
 
 CLOCK = "clk"
 """Name of the clock's port."""

@@ -20,9 +20,9 @@ from openmxu.area import TARGETS, Point, report
 from openmxu.area.run import job, schedule
 from openmxu.area.run.schedule import Left
 from openmxu.area.subject.points import PRODUCT, chosen_points
-from openmxu.area.target.liberty import generic_library
 from openmxu.area.target.targets import choose_targets, in_order
 from openmxu.arith import Multiplier
+from openmxu.cells.liberty import generic_library
 from openmxu.export.verilog import to_rtlil
 from openmxu.spec.formats import FP8_E5M2
 from openmxu.yosys import yowasp

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from openmxu.area.target.libraries import named_libraries
-from openmxu.layout.cells import Cell, read_cells
+from openmxu.cells.lef import Cell, read_cells
+from openmxu.cells.libraries import named_libraries
 from openmxu.layout.kit import copy_files
 from openmxu.layout.technology import technology
 

@@ -1,6 +1,6 @@
 """Small netlists, and a library that has their cells, made by hand."""
 
-from openmxu.layout.cells import Cell, Pin
+from openmxu.cells.lef import Cell, Pin
 from openmxu.layout.kit import Buffer, Kit
 from openmxu.layout.place.synthesis import Mapped
 

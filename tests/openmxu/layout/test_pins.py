@@ -4,9 +4,8 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from openmxu.layout.cells import Cell, Pin, read_cells
+from openmxu.cells.lef import Cell, Pin, Rect, read_cells
 from openmxu.layout.pins import find_access, unreachable
-from openmxu.layout.technology import Rect
 
 from .conftest import IHP
 

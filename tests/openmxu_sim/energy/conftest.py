@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from openmxu.area.target.liberty import Library, read_library
 from openmxu.area.target.timing import find_sta
+from openmxu.cells.liberty import Library, read_library
 from openmxu_sim.energy import meter
 
 needs_sta = pytest.mark.skipif(not find_sta(), reason="OpenSTA is not installed")

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from openmxu.area.target.liberty import Library, parse_library
+from openmxu.cells.energies import Cells, NoPowerError, Table, read_cells, truth
+from openmxu.cells.liberty import Library, parse_library
 from openmxu.runtime import process
-from openmxu_sim.energy.cells import Cells, NoPowerError, Table, read_cells, truth
 from openmxu_sim.energy.events import Activity, Player
 from openmxu_sim.energy.timed import TimedNetlist, UnsuitableError, read_timed
 

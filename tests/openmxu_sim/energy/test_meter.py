@@ -23,14 +23,14 @@ from openmxu.area.subject import points
 from openmxu.area.subject.designs import register_bits
 from openmxu.area.subject.given import Given, read_given
 from openmxu.area.subject.points import ADDER, CONVERTER, MULTIPLIER, PROCESSING_ELEMENT, point
-from openmxu.area.target.liberty import parse_library
 from openmxu.area.target.targets import Area, choose_targets
+from openmxu.cells.energies import read_cells
+from openmxu.cells.liberty import parse_library
 from openmxu.runtime import process
 from openmxu.spec.formats import BF16, FORMATS, FP32
 from openmxu.spec.stages import TERMS
 from openmxu_sim import golden
 from openmxu_sim.energy import meter, workloads
-from openmxu_sim.energy.cells import read_cells
 from openmxu_sim.energy.events import Player
 from openmxu_sim.energy.inference import with_energies
 from openmxu_sim.energy.meter import measure_one, netlist_of

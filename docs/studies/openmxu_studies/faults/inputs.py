@@ -9,7 +9,7 @@ from random import Random
 import numpy as np
 
 from openmxu.area.pages.schema import SCHEMA
-from openmxu.area.target.liberty import generic_library, parse_library
+from openmxu.cells.liberty import generic_library, parse_library
 from openmxu_sim import golden
 from openmxu_sim.operands import vectors
 from openmxu_studies.faults import LOST, SURVIVED, WRONG

@@ -15,9 +15,9 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import replace
 
+from openmxu.cells.energies import Cell, Cells, Pin, Power, Table
 from openmxu.layout.kit import Kit
 from openmxu.layout.placed import Placed
-from openmxu_sim.energy.cells import Cell, Cells, Pin, Power, Table
 from openmxu_sim.energy.timed import CLOCK, TimedNetlist, read_timed
 
 Pins = Mapping[str, Mapping[str, str]]

@@ -7,8 +7,8 @@ from openmxu.area.run.energy import IDLE, NORMAL, find_meter, is_metered
 from openmxu.area.run.measure import Result
 from openmxu.area.run.schedule import measure_all, workers
 from openmxu.area.subject.points import ADDER, CONVERTER, PROCESSING_ELEMENT, Point, point
-from openmxu.area.target.liberty import Library
 from openmxu.area.target.targets import Target, choose_targets
+from openmxu.cells.liberty import Library
 from openmxu.spec.config import MxuConfig
 from openmxu.spec.formats import FORMATS, FP32
 from openmxu.yosys import SynthesisError, prepare

@@ -5,10 +5,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from openmxu.area.subject.points import Point
-from openmxu.area.target.doubts import are_scaled
-from openmxu.area.target.liberty import Library, read_library
-from openmxu.area.target.libraries import found_libraries, named_libraries
 from openmxu.area.target.targets import DEFAULT_TARGETS, RECIPES, TARGETS, TIMED_RECIPES, Target, choose_targets
+from openmxu.cells.doubts import are_scaled
+from openmxu.cells.liberty import Library, read_library
+from openmxu.cells.libraries import found_libraries, named_libraries
 
 EXTENTS = ("quick", "default", "full")
 """The extents of a report."""

@@ -4,8 +4,8 @@ from collections.abc import Callable
 from typing import Any
 
 from openmxu import yosys
-from openmxu.area.target.liberty import generic_library
 from openmxu.area.target.targets import choose_targets
+from openmxu.cells.liberty import generic_library
 from openmxu.export.verilog import to_rtlil
 from openmxu.spec.forms import AREA
 from openmxu.yosys.netlist import Netlist, read_netlist

@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from openmxu.area.target.liberty import Library, generic_library
 from openmxu.area.target.timing import find_sta
+from openmxu.cells.liberty import Library, generic_library
 from openmxu.spec.forms import AREA, FORMS
 
 TARGETS = {

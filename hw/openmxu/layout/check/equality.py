@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from openmxu import yosys
-from openmxu.area.target.liberty import Library
+from openmxu.cells.liberty import Library
 from openmxu.layout.drawing.exchange import write_netlist
 from openmxu.layout.place.synthesis import Mapped
 from openmxu.yosys.equivalence import is_equivalent

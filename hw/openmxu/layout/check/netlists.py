@@ -13,7 +13,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 
-from openmxu.layout.cells import Cell
+from openmxu.cells.lef import Cell
 from openmxu.layout.check.decks import Circuit, Place
 from openmxu.layout.kit import Kit
 from openmxu.layout.place.synthesis import Mapped

@@ -14,8 +14,9 @@ from typing import Any
 
 import gdstk
 
+from openmxu.cells.lef import Rect
 from openmxu.layout.route.routing import Wired
-from openmxu.layout.technology import Rect, Technology
+from openmxu.layout.technology import Technology
 
 _BAND = 20
 """Height in nm of the part of a rail that is looked at."""

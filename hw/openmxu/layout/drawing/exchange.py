@@ -4,10 +4,11 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
+from openmxu.cells.lef import Rect
 from openmxu.layout.placed import Pins
 from openmxu.layout.route.routing import Route, Strap, Wired
 from openmxu.layout.route.supplies import stack_metal
-from openmxu.layout.technology import Rect, Technology, around
+from openmxu.layout.technology import Technology, around
 
 
 def write_def(wired: Wired, technology: Technology) -> str:

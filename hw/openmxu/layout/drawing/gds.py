@@ -6,9 +6,10 @@ from pathlib import Path
 
 import gdstk
 
+from openmxu.cells.lef import Rect
 from openmxu.layout.route.routing import Wired
 from openmxu.layout.route.supplies import stack_metal
-from openmxu.layout.technology import Rect, Technology, around
+from openmxu.layout.technology import Technology, around
 
 _NM = 1e-3
 """A nm in the unit of the drawing."""

@@ -3,10 +3,10 @@
 from collections.abc import Iterable, Mapping
 from html import escape
 
-from openmxu.layout.cells import Cell
+from openmxu.cells.lef import Cell, Rect
 from openmxu.layout.placed import Placed
 from openmxu.layout.route.routing import Wired
-from openmxu.layout.technology import Rect, Technology
+from openmxu.layout.technology import Technology
 from openmxu.pages.figures import COLOURS
 
 _SCRIPT = """\

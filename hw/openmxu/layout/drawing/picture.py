@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from PIL import Image  # which matplotlib needs
 
-from openmxu.layout.cells import Cell
+from openmxu.cells.lef import Cell
 from openmxu.layout.placed import Placed
 from openmxu.layout.route.routing import Wired
 from openmxu.layout.technology import Technology

@@ -21,9 +21,9 @@ from pathlib import Path
 from typing import TypeVar
 
 from openmxu import SOURCES, yosys
-from openmxu.area.target.liberty import Library, read_library
 from openmxu.area.target.timing import find_sta, sta_identity
-from openmxu.layout.cells import Cell, read_cells
+from openmxu.cells.lef import Cell, read_cells
+from openmxu.cells.liberty import Library, read_library
 from openmxu.layout.check.decks import Circuit, Violations, check_circuit, check_rules, find_klayout, klayout_identity
 from openmxu.layout.check.equality import UnlikeError, is_equal
 from openmxu.layout.check.netlists import differences, misdrawn, to_spice

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from openmxu import yosys
-from openmxu.layout.cells import Cell
+from openmxu.cells.lef import Cell
 from openmxu.layout.place.synthesis import check_ports
 from openmxu.yosys.netlist import Bit, Netlist, read_netlist
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any
 
-from openmxu.layout.cells import Cell
+from openmxu.cells.lef import Cell
 from openmxu.layout.place.synthesis import Mapped
 from openmxu.layout.place.trees import buffers_of, with_trees
 from openmxu.layout.placed import Instance, Node, Placed

@@ -5,8 +5,8 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from openmxu import yosys
-from openmxu.area.target.liberty import Library
 from openmxu.area.target.targets import choose_targets
+from openmxu.cells.liberty import Library
 from openmxu.export.names import check_name
 from openmxu.layout.kit import Kit
 from openmxu.layout.placed import Pins

@@ -7,8 +7,9 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
+from openmxu.cells.lef import Rect
 from openmxu.layout.placed import Node, Placed
-from openmxu.layout.technology import Rect, Technology
+from openmxu.layout.technology import Technology
 
 Ints = NDArray[np.integer]
 

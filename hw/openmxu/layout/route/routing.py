@@ -10,10 +10,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from openmxu.cells.lef import Rect
 from openmxu.layout.pins import Access
 from openmxu.layout.placed import Node, Placed
 from openmxu.layout.route.grid import Grid, Ints
-from openmxu.layout.technology import Rect, Technology, around
+from openmxu.layout.technology import Technology, around
 from openmxu.runtime import native
 
 _PASSES = 80

@@ -3,10 +3,11 @@
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 
+from openmxu.cells.lef import Rect
 from openmxu.layout.placed import Placed
 from openmxu.layout.route.grid import Grid
 from openmxu.layout.route.routing import Pads, Strap
-from openmxu.layout.technology import Rect, Technology, around
+from openmxu.layout.technology import Technology, around
 
 
 def plan_straps(placed: Placed, pads: Pads, technology: Technology) -> list[Strap]:

@@ -11,8 +11,8 @@ from openmxu.area.pages.markdown import to_summary
 from openmxu.area.run.energy import Energy
 from openmxu.area.subject.designs import register_bits
 from openmxu.area.subject.points import ADDER, CONVERTER, PROCESSING_ELEMENT
-from openmxu.area.target.liberty import generic_library
 from openmxu.area.target.targets import Area
+from openmxu.cells.liberty import generic_library
 from openmxu.spec.config import MxuConfig
 from openmxu.spec.formats import FORMATS
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from openmxu.area.finding import elements
-from openmxu.area.target.liberty import generic_library
+from openmxu.cells.liberty import generic_library
 from openmxu.spec.config import MxuConfig
 from openmxu.spec.formats import FP16, FloatFormat
 from openmxu.yosys import SynthesisError

@@ -14,7 +14,7 @@ from openmxu.area.pages.markdown import to_summary
 from openmxu.area.pages.plot import to_images
 from openmxu.area.run.energy import Energy
 from openmxu.area.subject.points import PROCESSING_ELEMENT, Tie
-from openmxu.area.target.liberty import generic_library
+from openmxu.cells.liberty import generic_library
 
 from ..conftest import GENERIC, result
 

@@ -15,7 +15,7 @@ from openmxu.area.pages.markdown import to_markdown
 from openmxu.area.pages.plot import to_images
 from openmxu.area.run.energy import Energy
 from openmxu.area.subject.points import MULTIPLIER, PROCESSING_ELEMENT, point
-from openmxu.area.target.liberty import generic_library
+from openmxu.cells.liberty import generic_library
 from openmxu.spec.formats import BF16
 
 from ....conftest import Said

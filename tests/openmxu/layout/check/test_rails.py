@@ -8,11 +8,11 @@ import pytest
 
 gdstk = pytest.importorskip("gdstk", reason="gdstk is not installed (extra layout)")
 
+from openmxu.cells.lef import Rect  # noqa: E402
 from openmxu.layout.check.rails import broken_supplies  # noqa: E402
 from openmxu.layout.drawing.gds import write_gds  # noqa: E402
 from openmxu.layout.route.routing import Wired  # noqa: E402
 from openmxu.layout.route.supplies import plan_straps  # noqa: E402
-from openmxu.layout.technology import Rect  # noqa: E402
 
 from ..conftest import IHP  # noqa: E402
 from ..route.test_supplies import ROW, core  # noqa: E402

@@ -12,7 +12,7 @@ import pytest
 
 gdstk = pytest.importorskip("gdstk", reason="gdstk is not installed (extra layout)")
 
-from openmxu.layout.cells import Cell  # noqa: E402
+from openmxu.cells.lef import Cell  # noqa: E402
 from openmxu.layout.check.decks import check_rules  # noqa: E402
 from openmxu.layout.drawing.exchange import write_def  # noqa: E402
 from openmxu.layout.drawing.gds import write_gds  # noqa: E402

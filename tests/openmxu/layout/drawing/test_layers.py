@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from openmxu.layout.cells import Cell
+from openmxu.cells.lef import Cell
 from openmxu.layout.drawing.layers import draw_layers
 
 from ....conftest import ran, slow

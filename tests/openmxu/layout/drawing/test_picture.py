@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from openmxu.layout.cells import Cell
+from openmxu.cells.lef import Cell
 from openmxu.layout.drawing.picture import draw_picture, modules
 from openmxu.layout.placed import Placed
 

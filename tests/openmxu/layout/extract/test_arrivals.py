@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from openmxu.area.target.liberty import read_library
 from openmxu.area.target.timing import TimingError, find_sta
+from openmxu.cells.liberty import read_library
 from openmxu.layout.extract.arrivals import Timing, arrivals
 from openmxu.layout.extract.spef import write_spef
 from openmxu.layout.placed import Placed

@@ -7,12 +7,12 @@ from pathlib import Path
 import gdstk
 import pytest
 
+from openmxu.cells.lef import Rect
 from openmxu.layout.check.decks import check_circuit, check_rules
 from openmxu.layout.check.netlists import differences, misdrawn, to_spice
 from openmxu.layout.flow import steps
 from openmxu.layout.flow.steps import Foundry, Outcome, Request, Source, lay_out
 from openmxu.layout.placed import Placed
-from openmxu.layout.technology import Rect
 
 from ..conftest import IHP, needs_klayout
 

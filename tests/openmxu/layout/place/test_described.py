@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from openmxu import yosys
-from openmxu.area.target.liberty import read_library
+from openmxu.cells.liberty import read_library
 from openmxu.layout.check.equality import is_equal
 from openmxu.layout.place.described import prepare
 from openmxu.layout.place.synthesis import synthesise

@@ -7,7 +7,7 @@ from itertools import groupby, pairwise
 
 import pytest
 
-from openmxu.layout.cells import Cell
+from openmxu.cells.lef import Cell
 from openmxu.layout.place.placement import place
 from openmxu.layout.place.synthesis import Mapped
 from openmxu.layout.placed import Placed

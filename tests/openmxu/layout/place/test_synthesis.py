@@ -13,9 +13,9 @@ from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from openmxu.area.target.liberty import read_library
+from openmxu.cells.lef import Cell
+from openmxu.cells.liberty import read_library
 from openmxu.export.verilog import to_rtlil
-from openmxu.layout.cells import Cell
 from openmxu.layout.check.equality import UnlikeError, is_equal
 from openmxu.layout.place.synthesis import Mapped, read_mapped, synthesise
 

@@ -6,8 +6,8 @@ Rules are those of the foundry's manual, in nm.
 from collections.abc import Mapping, Sequence
 from itertools import product
 
+from openmxu.cells.lef import Rect
 from openmxu.layout.route.routing import Route
-from openmxu.layout.technology import Rect
 
 SPACING, AREA, CUT_SPACING, ENCLOSURE = 210, 144_000, 220, (5, 50)
 HALF_WIDTH, END, HALF_CUT = 100, 155, 95

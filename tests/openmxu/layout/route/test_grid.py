@@ -5,8 +5,8 @@ from itertools import product
 import numpy as np
 import pytest
 
+from openmxu.cells.lef import Rect
 from openmxu.layout.route.grid import Grid
-from openmxu.layout.technology import Rect
 
 from ..conftest import IHP
 

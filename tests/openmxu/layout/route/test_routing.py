@@ -6,10 +6,10 @@ from itertools import count
 
 import pytest
 
+from openmxu.cells.lef import Rect
 from openmxu.layout.placed import Node, Placed
 from openmxu.layout.route import routing
 from openmxu.layout.route.routing import Pads, Route, RoutingError, Via, Wire, route
-from openmxu.layout.technology import Rect
 from openmxu.runtime import native
 
 from ....scarce import enough, fail_at, scarce

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from openmxu.area.target.liberty import Group, Library, evaluate, parse_groups
+from openmxu.cells.liberty import Group, Library, evaluate, parse_groups
 
 MOST_PINS = 6
 """Most inputs of a cell that can be simulated, its stored bit counted as one."""

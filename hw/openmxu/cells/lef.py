@@ -5,7 +5,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from decimal import Decimal
 
-from openmxu.layout.technology import Rect
+Rect = tuple[int, int, int, int]
+"""Left, bottom, right, top, in nm."""
 
 Shape = tuple[str, Rect]
 """A layer's name, and a rectangle in nm."""

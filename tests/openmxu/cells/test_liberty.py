@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 
 from openmxu import yosys
-from openmxu.area.target.liberty import Library, generic_library, parse_library, read_library
 from openmxu.area.target.targets import choose_targets
 from openmxu.arith import Multiplier
+from openmxu.cells.liberty import Library, generic_library, parse_library, read_library
 from openmxu.export.verilog import to_rtlil
 from openmxu.spec.formats import BF16
 
-GENERIC = importlib.resources.files("openmxu.area.target").joinpath("generic.lib").read_text()
+GENERIC = importlib.resources.files("openmxu.cells").joinpath("generic.lib").read_text()
 
 FLIP_FLOP = 'cell (FF) { area : 5; ff (IQ, IQN) { clocked_on : "C"; next_state : "D"; } }'
 
@@ -216,7 +216,7 @@ def test_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     bomb.write_bytes(gzip.compress(bytes(100 << 20), 1))
     assert read_library(plain) == read_library(packed)
     assert read_library(packed).text == written
-    monkeypatch.setattr("openmxu.area.target.liberty._MOST", 10 << 20)
+    monkeypatch.setattr("openmxu.cells.liberty._MOST", 10 << 20)
     for path, error, said in (
         (bomb, ValueError, f"liberty: {bomb}: it must have at most 10,485,760 bytes, unpacked$"),
         (Path("/dev/zero"), ValueError, "liberty: /dev/zero: it must have at most 10,485,760 bytes$"),

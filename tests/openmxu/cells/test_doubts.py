@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from openmxu.area.run.choice import choose
-from openmxu.area.target.doubts import Gate, are_scaled, smaller_than_what_they_contain
-from openmxu.area.target.liberty import Library, generic_library, parse_library
 from openmxu.area.target.targets import choose_targets
+from openmxu.cells.doubts import Gate, are_scaled, smaller_than_what_they_contain
+from openmxu.cells.liberty import Library, generic_library, parse_library
 
 from .test_liberty import FLIP_FLOP, cell
 from .test_liberty import library as liberty

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
 
-from openmxu.area.target.doubts import MOST_INPUTS, NAND, Gate, smaller_than_what_they_contain
+from openmxu.cells.doubts import MOST_INPUTS, NAND, Gate, smaller_than_what_they_contain
 from openmxu.runtime.files import read_unpacked
 
 _MOST = 1 << 30
@@ -56,7 +56,7 @@ class Library:
 
 def generic_library() -> Library:
     """The project's own small library; areas in NAND2 equivalents, from transistor counts."""
-    resource = importlib.resources.files("openmxu.area.target").joinpath("generic.lib")
+    resource = importlib.resources.files("openmxu.cells").joinpath("generic.lib")
     return parse_library(resource.read_bytes(), "generic.lib")
 
 

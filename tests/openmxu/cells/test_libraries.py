@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from openmxu.area.run.choice import _discover
-from openmxu.area.target import libraries
-from openmxu.area.target.liberty import generic_library
+from openmxu.cells import libraries
+from openmxu.cells.liberty import generic_library
 
 LIBRARIES = (
     "pdk/sky130A/libs.ref/sky130_fd_sc_hd/lib/sky130_fd_sc_hd__tt_025C_1v80.lib",

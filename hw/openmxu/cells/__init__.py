@@ -1,0 +1,1 @@
+"""Libraries of cells: functions, areas, delays and energies in Liberty, shapes in LEF."""
