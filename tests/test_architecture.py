@@ -25,7 +25,7 @@ _LARGE = {
 """Functions that are larger than others may be, and why."""
 
 _PACKAGES = (
-    *("hw/openmxu", "sim/openmxu_sim", "boards/openmxu_boards"),
+    *("hw/openmxu", "hw/openmxu_layout", "sim/openmxu_sim", "boards/openmxu_boards"),
     *("docs/studies/openmxu_studies", "tests/evidence/openmxu_evidence"),
 )
 
@@ -102,7 +102,7 @@ def test_contributing_names_every_room() -> None:
     """The table that says in which room a change belongs has each entry of the packages, once, and no other."""
     page = (_ROOT / "CONTRIBUTING.md").read_text()
     section = page.partition("## Which room\n")[2].partition("\n## ")[0]
-    named = Counter(re.findall(r"`(openmxu(?:_sim|_boards|_studies|_evidence)?/[\w.]+)/?`", section))
+    named = Counter(re.findall(r"`(openmxu(?:_layout|_sim|_boards|_studies|_evidence)?/[\w.]+)/?`", section))
     rooms = {f"{Path(package).name}/{name}" for package in _PACKAGES for name in _entries(_ROOT / package)}
     assert named == Counter(dict.fromkeys(rooms, 1))
 

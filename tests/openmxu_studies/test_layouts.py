@@ -10,8 +10,8 @@ import pytest
 
 from openmxu.cells.energies import read_cells
 from openmxu.cells.liberty import parse_library
-from openmxu.layout.kit import Buffer, Kit
-from openmxu.layout.placed import Instance, Placed
+from openmxu_layout.kit import Buffer, Kit
+from openmxu_layout.placed import Instance, Placed
 from openmxu_sim.energy.events import Activity, Player
 from openmxu_studies.layouts import laying
 from openmxu_studies.layouts.formats import Cost, Layouts, to_markdown

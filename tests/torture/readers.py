@@ -17,8 +17,6 @@ import numpy as np
 from openmxu.area.pages import schema
 from openmxu.area.subject import given, peers
 from openmxu.cells import energies, lef, liberty
-from openmxu.layout import kit
-from openmxu.layout.check import decks
 from openmxu.runtime import cache
 from openmxu.spec.accelerator import AcceleratorConfig
 from openmxu.spec.formats import FloatFormat
@@ -27,6 +25,8 @@ from openmxu_boards.bitstream.placement import read_placement
 from openmxu_boards.devices.boards import find_board
 from openmxu_boards.protocol import Decoder, Identity, Reply, encode
 from openmxu_boards.replay import bitmap, chip, ecp5, folder, gatemate, gowin
+from openmxu_layout import kit
+from openmxu_layout.check import decks
 from openmxu_sim.accelerator import container, lowering
 from openmxu_sim.commands import run_accelerator, run_networks
 from openmxu_sim.energy import workloads
@@ -34,12 +34,12 @@ from openmxu_sim.golden.specifications import find_operand, find_sum
 from openmxu_sim.operands import npy
 from openmxu_sim.studies import layers
 
-from ..openmxu.layout.check.test_decks import _DATABASE, _REPORT
-from ..openmxu.layout.test_pins import _LEF
 from ..openmxu_boards.bitstream.test_flow import FIGURES, ROUTED
 from ..openmxu_boards.bitstream.test_pages import REPORT
 from ..openmxu_boards.replay import test_gatemate, test_gowin
 from ..openmxu_boards.test_protocol import IDENTITY
+from ..openmxu_layout.check.test_decks import _DATABASE, _REPORT
+from ..openmxu_layout.test_pins import _LEF
 from ..openmxu_sim.energy.library import library
 from .mutation import mutated, mutated_model
 

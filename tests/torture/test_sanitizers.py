@@ -22,7 +22,7 @@ _CODE = {
         "tests/openmxu_sim/netlist/test_code.py tests/openmxu_sim/engines/test_compiled.py",
     ),
     "accelerator": ("sim/openmxu_sim/accelerator/rtl/*.c", "tests/openmxu_sim/accelerator/test_simulation.py"),
-    "router": ("hw/openmxu/layout/route/router.c", "tests/openmxu/layout/route/test_routing.py"),
+    "router": ("hw/openmxu_layout/route/router.c", "tests/openmxu_layout/route/test_routing.py"),
     "energy": ("sim/openmxu_sim/energy/events.c", "tests/openmxu_sim/energy/test_meter.py"),
     "exploration": (
         "tests/evidence/openmxu_evidence/exploration/*.c",

@@ -2,7 +2,7 @@
 
 ::
 
-    entry points of the group openmxu.commands            one package each: openmxu, openmxu_sim, openmxu_boards
+    entry points of the group openmxu.commands            one package each: openmxu, openmxu_layout, ...
         matmul = openmxu_sim.commands:add_matmul  ──>     adds its parser with add_command(), names what runs it
 
 A command is loaded when it is named, so that ``--help`` is quick, and a missing extra affects no other command. A

@@ -1,6 +1,5 @@
 """The commands of this package; entry points name them."""
 
-from openmxu.commands.lay_out import add_layout
 from openmxu.commands.list_all import add_completion, add_list, sections
 from openmxu.commands.manage_cache import add_cache
 from openmxu.commands.measure_area import add_area
@@ -10,7 +9,6 @@ __all__ = [
     "add_area",
     "add_cache",
     "add_completion",
-    "add_layout",
     "add_list",
     "add_parameters",
     "add_verilog",

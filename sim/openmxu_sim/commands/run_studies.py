@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from openmxu.cli.frame import add_command, bar, integer, number, print_markdown, subcommands, tell
-from openmxu.commands.lay_out import add_pdk, pdk_folders
+from openmxu.commands.pdk import add_pdk, pdk_folders
 from openmxu.runtime.extras import study
 from openmxu.runtime.files import reserve
 

@@ -103,8 +103,10 @@ def _one(result: Result, operands: str, player: Callable[[], Player], layer: Lay
 def _sources() -> str:
     """Return a digest of the sources that energies depend on."""
     digest = hashlib.sha256()
-    for name in ("cells.py", "events.c", "events.py", "settled.py", "timed.py", "workloads.py"):
-        digest.update(importlib.resources.files("openmxu_sim.energy").joinpath(name).read_bytes())
+    here, cells = (importlib.resources.files(package) for package in ("openmxu_sim.energy", "openmxu.cells"))
+    names = ("events.c", "events.py", "settled.py", "timed.py", "workloads.py")
+    for file in (cells.joinpath("energies.py"), *map(here.joinpath, names)):
+        digest.update(file.read_bytes())
     return digest.hexdigest()
 
 

@@ -9,12 +9,12 @@ from openmxu.area.subject.peers import read_peer, read_peers
 from openmxu.area.subject.points import MULTIPLIER, PROCESSING_ELEMENT, Point, point
 from openmxu.cells.energies import read_cells
 from openmxu.export.provenance import provenance
-from openmxu.layout.flow.outcome import to_record
-from openmxu.layout.flow.steps import Foundry, Layout, Outcome, Request, Source, find_foundry, lay_out
 from openmxu.runtime.machine import machine_name
 from openmxu.runtime.process import workspace
 from openmxu.spec.formats import BF16, FP8_E4M3, FP16, FP32, TF32
 from openmxu.spec.forms import AREA
+from openmxu_layout.flow.outcome import to_record
+from openmxu_layout.flow.steps import Foundry, Layout, Outcome, Request, Source, find_foundry, lay_out
 from openmxu_sim.energy.meter import mean_energy
 from openmxu_studies.layouts.formats import Cost, Layouts
 from openmxu_studies.layouts.wired import timed

@@ -16,8 +16,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from openmxu.cells.energies import Cell, Cells, Pin, Power, Table
-from openmxu.layout.kit import Kit
-from openmxu.layout.placed import Placed
+from openmxu_layout.kit import Kit
+from openmxu_layout.placed import Placed
 from openmxu_sim.energy.timed import CLOCK, TimedNetlist, read_timed
 
 Pins = Mapping[str, Mapping[str, str]]
