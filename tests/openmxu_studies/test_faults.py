@@ -155,9 +155,9 @@ def test_a_campaign_goes_on_only_with_the_same_faults(monkeypatch: pytest.Monkey
     """They are in a package of their own, whose files count."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     row = Row("faults", "some", "", "holds", "", "", 1.0)
-    evidence._Kept("here", faults=True).keep(row)
-    assert evidence._Kept("here", faults=True).find("faults", "some") == row
-    *others, _ = faults.SOURCES
+    evidence._Kept("here").keep(row)
+    assert evidence._Kept("here").find("faults", "some") == row
+    *others, _ = evidence.SOURCES
     edited = SimpleNamespace(digest=lambda _: "another", still=lambda: True)
-    monkeypatch.setattr(faults, "SOURCES", (*others, edited))
-    assert evidence._Kept("here", faults=True).find("faults", "some") is None
+    monkeypatch.setattr(evidence, "SOURCES", (*others, edited))
+    assert evidence._Kept("here").find("faults", "some") is None

@@ -3,10 +3,10 @@
 They belong to the repository and are in no wheel.
 """
 
-import openmxu_evidence
+import openmxu_sim.sources
 from openmxu.runtime.sources import Sources
 
 __all__ = ["SOURCES"]
 
-SOURCES = (*openmxu_evidence.SOURCES, Sources("openmxu_studies"))
+SOURCES = (*openmxu_sim.sources.SOURCES, Sources("openmxu_studies"))
 """Sources that trained networks depend on."""

@@ -8,5 +8,5 @@ from openmxu.runtime.sources import Sources
 
 __all__ = ["SOURCES"]
 
-SOURCES = (*openmxu_sim.sources.SOURCES, Sources("openmxu_evidence"))
-"""Sources that checks depend on."""
+SOURCES = (*openmxu_sim.sources.SOURCES, Sources("openmxu_evidence"), Sources("openmxu_studies"))
+"""Sources that checks depend on; the last has the faults, and an engine to compare with."""

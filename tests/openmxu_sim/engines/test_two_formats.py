@@ -15,6 +15,7 @@ from openmxu_sim.engines.known_answer import difference, question
 from openmxu_sim.engines.protocol import Run
 from openmxu_sim.operands import vectors
 from openmxu_sim.operands.stimulus import Stalls
+from openmxu_studies.speed import hierarchical
 
 from ...bits import same_bits
 from ...conftest import Bench, Said, slow, thorough
@@ -89,7 +90,7 @@ def test_simulators(name: str, simulator: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [thorough("gradients"), "terms"])
 def test_hierarchical(name: str) -> None:
-    _check(load("hierarchical"), replace(_UNITS[name], status=False), 9)
+    _check(hierarchical.run, replace(_UNITS[name], status=False), 9)
 
 
 @pytest.mark.parametrize("name", ["terms", *map(slow, ["gradients", "mixed", "recoded", "terms, wide", "fp32"])])

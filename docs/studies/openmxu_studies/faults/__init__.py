@@ -20,7 +20,6 @@ from pathlib import Path
 
 from openmxu.runtime import process
 from openmxu_evidence.verify.check import HANG, LEFTOVER, LOST, OUTCOMES, SURVIVED, WRONG
-from openmxu_studies import SOURCES
 
 __all__ = [
     "CLASSES",
@@ -28,7 +27,6 @@ __all__ = [
     "LEFTOVER",
     "LOST",
     "OUTCOMES",
-    "SOURCES",
     "SURVIVED",
     "WRONG",
     "FaultClass",

@@ -23,7 +23,7 @@ from openmxu_sim.operands.aliases import Floats
 from openmxu_sim.operands.stimulus import Stimulus, collect, stimulus
 
 ROW_ENGINE = "verilator, by rows"
-"""Verilator with a row of the array compiled once and driven by C++; see :mod:`openmxu_sim.engines.hierarchical`."""
+"""Verilator with a row of the array compiled once and driven by C++: :mod:`openmxu_studies.speed.hierarchical`."""
 
 _BEATS = 512
 _FEW_TILES = {"pysim": 1, "icarus": 1}
@@ -183,7 +183,7 @@ def _measure_compiled(engine: str, inputs: Stimulus, threads: int) -> tuple[Run,
 
 def _measure_by_rows(engine: str, inputs: Stimulus, threads: int) -> tuple[Run, float, list[float]]:
     """Return a run, seconds of the build, and seconds of the simulations alone, as the program measures them."""
-    from openmxu_sim.engines import hierarchical  # noqa: PLC0415  # cocotb's extra may be missing
+    from openmxu_studies.speed import hierarchical  # noqa: PLC0415  # cocotb's extra may be missing
 
     first = hierarchical.run_timed(inputs)
     times = [first.seconds]

@@ -19,7 +19,7 @@ from typing import Any
 from openmxu import yosys
 from openmxu.export.provenance import provenance
 from openmxu.runtime import cache, process
-from openmxu.runtime.extras import install, study
+from openmxu.runtime.extras import install
 from openmxu.runtime.machine import Record, cores, machine_name, tool_version
 from openmxu.runtime.native import compiler_version
 from openmxu.runtime.sources import still_all
@@ -126,7 +126,7 @@ def verify(
     versions = tools(thorough=thorough, progress=note)
     start = time.monotonic()
     others = {name: version for name, version in versions.items() if name not in provenance()}
-    kept = _Kept(f"{json.dumps(others)} {machine_name()} {thorough} {faults}", faults=faults)
+    kept = _Kept(f"{json.dumps(others)} {machine_name()} {thorough} {faults}")
     rows = {key: row for key in chosen if (row := kept.find(*key)) is not None} if resume else {}
     resumed = len(rows)
     if progress is not None:
@@ -172,9 +172,8 @@ class _Kept:
     Files that no check depends on may change in between: another commit will do if the files that checks see are equal.
     """
 
-    def __init__(self, conditions: str, *, faults: bool) -> None:
-        self._sources = study("faults", "--faults").SOURCES if faults else SOURCES
-        digests = [source.digest(_UNSEEN) for source in self._sources]
+    def __init__(self, conditions: str) -> None:
+        digests = [source.digest(_UNSEEN) for source in SOURCES]
         self._digest = None if None in digests else " ".join(map(str, digests))
         self._conditions = conditions
 
@@ -188,7 +187,7 @@ class _Kept:
 
     def keep(self, row: Row) -> None:
         """Keep a row, unless the check failed: its reason may be gone."""
-        if row.status != FAILED and self._digest is not None and still_all(self._sources):
+        if row.status != FAILED and self._digest is not None and still_all(SOURCES):
             key = self._key(row.group, row.name)
             cache.discard("checks", key)
             cache.keep("checks", key, json.dumps(asdict(row)).encode())

@@ -140,7 +140,7 @@ def build(config: MxuConfig) -> bytes:
     """
     simulator = load_simulator("verilator")
     design = _design(config)
-    sources = {"design.v": design, "harness.cpp": resource("openmxu_sim.engines", "hierarchical.cpp")}
+    sources = {"design.v": design, "harness.cpp": resource("openmxu_studies.speed", "hierarchical.cpp")}
     environment = [os.environ.get(name, "") for name in ENVIRONMENT]
     tools = json.dumps([simulator.identity, machine.processor(), environment, _VERILATOR_OPTIONS, _COMPILED])
 
