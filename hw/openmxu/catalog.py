@@ -21,6 +21,7 @@ from openmxu.spec.config import MxuConfig
 from openmxu.spec.formats import FP32, FloatFormat
 from openmxu.unit.array import SystolicArray
 from openmxu.unit.axi import AxiMxu, axi_config
+from openmxu.unit.block_element import BlockElement
 from openmxu.unit.mxu import Mxu
 from openmxu.unit.pe import ProcessingElement
 
@@ -77,6 +78,7 @@ FAMILIES: dict[str, partial[Any]] = {
     "stream_adder": partial(_component, _streamed, _adder, operand="fp32", **_ONE_STAGE),
     "stream_converter": partial(_component, _streamed, Converter, **_FP32_TO_BF16, **_ONE_STAGE),
     "pe": partial(_component, ProcessingElement, operand="bf16", **_ONE_STAGE, terms=1, weight=None),
+    "block_element": partial(_component, BlockElement, block="int8", terms=4, stages=1),
     "array": partial(_component, _array, **_SIZE, operand="bf16", subnormals="flush", terms=1, weight=None),
     "mxu": partial(
         _component,
@@ -148,9 +150,11 @@ class Design:
 
     @property
     def cells(self) -> int:
-        """Processing elements in it; R·C / terms of an array or a unit, 1 of a processing element, else 0."""
+        """Processing elements in it; R·C / terms of an array or a unit, 1 of an element, else 0."""
         domain = {"terms": 1, **self.domain}
-        return domain["rows"] * domain["columns"] // domain["terms"] if "rows" in domain else int(self.family == "pe")
+        if "rows" in domain:
+            return int(domain["rows"] * domain["columns"] // domain["terms"])
+        return int(self.family in ("pe", "block_element"))
 
 
 CATALOG: dict[str, Design] = {
@@ -222,7 +226,10 @@ CATALOG: dict[str, Design] = {
 ACCELERATOR = Design("accelerator", "accelerator", "accelerator, 4 x 4, on AXI4 or Wishbone")
 """A system around a unit. It is exported, but not measured: most of it are memories."""
 
-EXPORTED = {**CATALOG, ACCELERATOR.name: ACCELERATOR}
+BLOCK_ELEMENT = Design("block_element", "block_element", "processing element of int8, MX numbers or NVFP4, four terms")
+"""An element to compare with, of which no unit is built; area reports measure it beside those of the unit."""
+
+EXPORTED = {**CATALOG, **{design.name: design for design in (BLOCK_ELEMENT, ACCELERATOR)}}
 """Designs that can be written as Verilog."""
 
 

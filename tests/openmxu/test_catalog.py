@@ -5,6 +5,7 @@ from amaranth.back import rtlil
 
 from openmxu.catalog import CATALOG, build
 from openmxu.export.verilog import to_rtlil
+from openmxu.unit.block_element import BlockElement
 
 from ..conftest import slow
 
@@ -20,6 +21,12 @@ def test_overrides_reach_the_component() -> None:
     assert (config.rows, config.columns, config.stages, config.subnormals) == (3, 2, 2, "ieee")
     assert (config.depth, config.source.name) == (8, "bf16")
     assert "module \\mxu" in to_rtlil(unit)
+
+
+@pytest.mark.parametrize("block", ["int8", "mxfp8_e4m3", "nvfp4"])
+def test_the_element_of_blocks_is_built_by_name(block: str) -> None:
+    element = build("block_element", block=block, terms=2)
+    assert to_rtlil(element) == to_rtlil(BlockElement(block, terms=2))
 
 
 def test_cells() -> None:

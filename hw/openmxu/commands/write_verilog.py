@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from openmxu.cli.frame import add_command, integer, offer, tell
 from openmxu.runtime.files import folder, reserve
+from openmxu.spec.blocks import BLOCK_FORMATS, MXFP8
 from openmxu.spec.formats import FORMATS, SUBNORMALS
 from openmxu.spec.forms import AREA, FORMS, check_form
 
@@ -125,6 +126,7 @@ _PARAMETERS = {
     "result": "result format of a multiplier, or of a unit's result stream: fp32 or the operand format",
     "source": "input format of a converter, or of a unit's input streams: fp32 or the operand format",
     "target": "output format of a converter",
+    "block": f"numbers of an element of blocks: {', '.join((MXFP8.name, *BLOCK_FORMATS))}",
     "subnormals": "one of " + ", ".join(SUBNORMALS),
     "stages": "pipeline stages",
     "terms": "products that a processing element adds at once: 1, 2, 4 or 8; of a sum of products 2, 4 or 8",

@@ -28,7 +28,7 @@ from openmxu.spec.blocks import BLOCK_FORMATS
 from openmxu.spec.formats import BF16, FP8_E5M2, FP16, FP32, SUBNORMALS, FloatFormat
 from openmxu.spec.forms import check_form
 from openmxu.spec.passes import Part
-from openmxu.unit.pe import BlockElement
+from openmxu.unit.block_element import BlockElement
 from openmxu_sim import golden
 from openmxu_sim.golden.passes import split
 from openmxu_sim.operands import vectors

@@ -12,7 +12,7 @@ from openmxu.arith import BlockMultiplyAdd, Converter, DotProductAdd, MultiplyAd
 from openmxu.spec.blocks import BLOCK_FORMATS, MXFP8, BlockFormat
 from openmxu.spec.formats import FP32, FloatFormat
 from openmxu.spec.forms import AREA, SPEED
-from openmxu.unit.pe import BlockElement
+from openmxu.unit.block_element import BlockElement
 from openmxu_sim import golden
 from openmxu_sim.golden.arithmetic import rounded, rounded_sum, rounded_terms
 from openmxu_sim.golden.formats import Values, decode, encode

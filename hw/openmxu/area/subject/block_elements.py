@@ -3,7 +3,7 @@
 from openmxu.area.subject.points import PROCESSING_ELEMENT, Point, made_point, point
 from openmxu.spec.blocks import BLOCK_FORMATS, MXFP8
 from openmxu.spec.formats import BF16, FP8_E4M3
-from openmxu.unit.pe import BlockElement
+from openmxu.unit.block_element import BlockElement
 
 BLOCK_ELEMENT = "element of blocks"
 

@@ -9,7 +9,7 @@ from openmxu.area.subject.points import PROCESSING_ELEMENT, point
 from openmxu.area.target.targets import Area
 from openmxu.export.verilog import to_rtlil
 from openmxu.spec.formats import BF16
-from openmxu.unit.pe import BlockElement
+from openmxu.unit.block_element import BlockElement
 
 from ..conftest import GENERIC
 
