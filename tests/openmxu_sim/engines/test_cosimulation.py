@@ -12,10 +12,11 @@ from openmxu.spec.config import MxuConfig
 from openmxu.spec.formats import BF16, FORMATS, FP32, FloatFormat
 from openmxu.spec.tiling import cycles, tiles
 from openmxu_sim.cosim.runner import SimulationError
-from openmxu_sim.engines import compiled, hierarchical, load, pysim
+from openmxu_sim.engines import compiled, load, pysim
 from openmxu_sim.engines.cosimulation import STIMULUS, read_stimulus, write_stimulus
 from openmxu_sim.engines.protocol import Engine
 from openmxu_sim.operands.stimulus import Stalls, Stimulus, stimulus
+from openmxu_studies.speed import hierarchical
 
 from ...conftest import need, slow, thorough
 from .runs import check, hanging, operands
