@@ -1,8 +1,10 @@
 """Sphinx configuration; warnings are errors (see the Makefile)."""
 
+import argparse
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from importlib.metadata import version as installed
 from pathlib import Path
 
@@ -14,6 +16,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import records  # of this folder
 
+from openmxu.cli.frame import make_parser
 from openmxu_sim.wave import has_zig, live_page, random_run
 from openmxu_sim.wave.page.watched import accelerator_page
 
@@ -50,25 +53,34 @@ doctest_global_setup = f"import sys; sys.path.insert(0, {str(Path(__file__).pare
 
 
 class CommandHelp(SphinxDirective):
-    """``.. command-help:: COMMAND``: what the command prints about itself, so that the page is never old."""
-
-    required_arguments = 1
-    final_argument_whitespace = True
+    """``.. command-help::``: the help texts of all commands, so that the page is never old."""
 
     def run(self) -> list[nodes.Node]:
-        """Run the command with ``--help``."""
-        command = self.arguments[0]
-        done = subprocess.run(
-            [sys.executable, "-m", *command.split(), "--help"],
-            capture_output=True,
-            text=True,
-            check=True,
-            env=os.environ | {"COLUMNS": "100"},
-        )
-        section = nodes.section(ids=[command.replace(" ", "-")])
-        section += nodes.title(text=command)
-        section += nodes.literal_block(text=done.stdout, language="none")
-        return [section]
+        """Run each command with ``--help``."""
+        return [_help(command) for command in _commands(make_parser())]
+
+
+def _commands(parser: argparse.ArgumentParser) -> Iterator[str]:
+    """A command and those below it."""
+    yield parser.prog
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for below in dict.fromkeys(action.choices.values()):
+                yield from _commands(below)
+
+
+def _help(command: str) -> nodes.section:
+    done = subprocess.run(
+        [sys.executable, "-m", *command.split(), "--help"],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=os.environ | {"COLUMNS": "100"},
+    )
+    section = nodes.section(ids=[command.replace(" ", "-")])
+    section += nodes.title(text=command)
+    section += nodes.literal_block(text=done.stdout, language="none")
+    return section
 
 
 def write_live_page(app: Sphinx, exception: Exception | None) -> None:
