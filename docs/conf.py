@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -98,6 +99,11 @@ def keep_text(_app: Sphinx, what: str, _name: str, _object: object, _options: ob
         lines[:0] = ["..", ""]  # an empty comment
 
 
+def leave_out(_app: Sphinx, _what: str, name: str, _member: object, skip: bool, _options: object) -> bool | None:
+    """Leave out the ports of components, which are under "Members", and what is Amaranth's."""
+    return True if skip or re.fullmatch(r"elaborate|CUTS|[io](_\w+)?", name) else None
+
+
 def show_whole_records(_app: Sphinx, name: str, source: list[str]) -> None:
     """Put the whole of a long record where the repository has how it begins."""
     page = f"{name.removeprefix('reference/')}.md"
@@ -108,6 +114,7 @@ def show_whole_records(_app: Sphinx, name: str, source: list[str]) -> None:
 def setup(app: Sphinx) -> None:
     """Register the directive, what is written besides the pages, and what comes before napoleon."""
     app.connect("source-read", show_whole_records)
+    app.connect("autodoc-skip-member", leave_out)
     app.connect("autodoc-process-docstring", keep_text, priority=100)
     app.add_directive("command-help", CommandHelp)
     app.connect("build-finished", write_live_page)
