@@ -64,7 +64,7 @@ def test_scores(script: list[str], tmp_path: Path) -> None:
     arguments = [_EXAMPLE / script[0], *script[1:], model, "--input", inputs, "-o", tmp_path / "soc"]
     lines = run_python(*arguments, timeout=3600).splitlines()
     lines = lines[lines.index("OpenMXU 4D584131") :]  # what builds the BIOS tells more
-    assert (lines[0], lines[3:]) == ("OpenMXU 4D584131", ["done", "2 pictures: the definition's bits"])
+    assert (lines[0], lines[3:]) == ("OpenMXU 4D584131", ["done", "2 images: the definition's bits"])
 
     network = to_layers(model)
     lowered = lower(AcceleratorConfig(), network.shape, network.layers, network.source)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def add_board(commands: Any) -> None:
-    parser = add_command(commands, "board", None, "build bitstreams for FPGA boards, multiply matrices on them")
+    parser = add_command(commands, "board", None, "build bitstreams for FPGA boards, and multiply matrices on them")
     actions = subcommands(parser, required=True)
     shown = add_command(actions, "list", _board_list, "show the boards")
     shown.add_argument("--quick", action="store_true", help="only boards whose build takes one to three minutes")
@@ -107,7 +107,7 @@ def _add_run(actions: Any) -> None:
         "  openmxu board run A.npy B.npy -o C.npy --simulate icebreaker",
     )
     parser.add_argument("a", type=Path, metavar="A.npy", help="(M, K) activations, as for openmxu matmul")
-    parser.add_argument("b", type=Path, metavar="B.npy", help="(K, N) weights, likewise")
+    parser.add_argument("b", type=Path, metavar="B.npy", help="(K, N) weights, of the same types")
     parser.add_argument(
         "-o",
         "--output-file",
@@ -251,7 +251,7 @@ def _board_network(options: argparse.Namespace) -> int:
             return [cycles], [scratchpad]
 
         code = run_network(options, lambda: compile_network(options.model, config), run)
-    for noun, part in (("first picture", taken[:1]), ("each later one", taken[1:])):
+    for noun, part in (("first image", taken[:1]), ("each later one", taken[1:])):
         if part:
             size, seconds = (sum(column) / len(part) for column in zip(*part, strict=True))
             tell(f"{noun}: {size:,.0f} bytes on the port, {seconds:.3f} s")
@@ -326,12 +326,12 @@ def _add_report(actions: Any) -> None:
         actions,
         "report",
         _board_report,
-        "write a page of builds: clocks, cells, drawings, longest paths, and how fast systems are for a host",
+        "write a page of builds: clocks, cells, drawings, longest paths, and a host's speed",
         "  openmxu board report build/icebreaker build/ulx3s-12f -o report",
     )
     parser.add_argument("folders", type=Path, nargs="+", metavar="DIR", help="folders of openmxu board build")
     parser.add_argument(
-        "--quick", action="store_true", help="leave out how fast systems are: to simulate that takes a minute each"
+        "--quick", action="store_true", help="leave out a host's speed, whose simulation takes a minute for each system"
     )
     parser.add_argument(
         "-o", "--output", type=Path, required=True, metavar="DIR", help="folder for report.html, report.md and drawings"
@@ -357,7 +357,7 @@ def _add_route(actions: Any) -> None:
     parser.add_argument(
         "--seeds", type=integer, default=5, metavar="N", help="runs of nextpnr, each with another seed (default: 5)"
     )
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures as JSON, too")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures as JSON")
     add_parameters(parser)
 
 

@@ -105,9 +105,9 @@ def main() -> None:
             run(lowered.program, memories)
             differ += int((scratchpad != memories.scratchpad).sum())
     formula = sum(layer.cycles for layer in lowered.layers)
-    print(f"a picture takes {cycles:,} cycles, {cycles / formula - 1:.1%} more than the formula's {formula:,}")
+    print(f"an image takes {cycles:,} cycles, {cycles / formula - 1:.1%} more than the formula's {formula:,}")
     print(f"{right / len(held):.1%} of {len(held)} held-out digits are right, on the simulated RTL")
-    print(f"{differ} words of the scratchpad differ from the definition in {_CHECKED} pictures")
+    print(f"{differ} words of the scratchpad differ from the definition in {_CHECKED} images")
 
 
 if __name__ == "__main__":

@@ -50,7 +50,7 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
     """Options for the process, the layout and its checks."""
     files = f"folder for {', '.join(FILES)}"
     part = "part of the core that cells and buffers take (default: %(default)s)"
-    seeds = "place and route with seeds 1 to N; the files are those of the shortest delay (default: %(default)s)"
+    seeds = "place and route with seeds 1 to N; keep the files of the shortest delay (default: %(default)s)"
     period = "also report the slack at this period of the clock"
     checks = (
         "minimal (the smaller deck of rules, the circuit, netlists), all (both decks) or none; default: %(default)s"

@@ -215,7 +215,7 @@ def test_what_fails(monkeypatch: pytest.MonkeyPatch, command: Command) -> None:
         ("compile none.onnx", "none.onnx"),
         ("run x.npz --input x.npz", "MODEL must be a network that openmxu compile wrote, not x.npz: "),
         ("run model.onnx --input other.npz", "--input must have an array x, not z"),
-        ("run model.onnx --input none.npz", "x must be pictures, P x C x H x W or P x K, not (0, 1, 4, 4)"),
+        ("run model.onnx --input none.npz", "x must be images, P x C x H x W or P x K, not (0, 1, 4, 4)"),
         ("run model.onnx --input large.npz", "x must have the shape (1, 4, 4), not (1, 5, 4)"),
         ("run model.onnx --input bool.npz", "x must be numbers, not bool"),
         ("run model.onnx --input x.npz --engine model --check", "check requires the simulation"),
@@ -223,7 +223,7 @@ def test_what_fails(monkeypatch: pytest.MonkeyPatch, command: Command) -> None:
         ("run model.onnx --input x.npz --accelerators 2", "accelerators must have a bus: MODEL must be compiled with"),
         (
             "run model.onnx --input x.npz --beat 32 --accelerators 3",
-            "accelerators must be from 1 to 2, the pictures of --input, not 3",
+            "accelerators must be from 1 to 2, the images of --input, not 3",
         ),
         ("run cut.mxa --input x.npz", "MODEL must be a network that openmxu compile wrote, not cut.mxa: "),
     ],

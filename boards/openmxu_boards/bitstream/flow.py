@@ -214,7 +214,7 @@ def _report(
     if not report.met:
         slow = [clock for clock in report.clocks if not clock.met]
         would = board.slower(board.new_platform(), plan.frequency * _speed(slow))
-        advice = "its PLL makes none that would be met" if would is None else f"--clock {would:g} would be met"
+        advice = "its PLL has no setting that meets timing" if would is None else f"--clock {would:g} would be met"
         limit = f"; {report.path}" if report.path is not None else ""
         raise RuntimeError(f"no bitstream for {board.name}: {'; '.join(map(str, slow))}; {advice}{limit}")
     return report

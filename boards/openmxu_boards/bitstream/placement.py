@@ -144,7 +144,7 @@ class Placement:
 
 @contextmanager
 def of_nextpnr(what: str) -> Iterator[None]:
-    """Say in a line that a file is none that nextpnr writes."""
+    """Say in a line that a file was not written by nextpnr."""
     try:
         yield
     except (LookupError, TypeError, AttributeError, ValueError, ArithmeticError, RecursionError) as error:

@@ -73,13 +73,13 @@ def _checked(board: Board, folder: Path, family: Family) -> str:
     except FileNotFoundError:
         raise ValueError(f"DIR must be a folder of openmxu board build; {folder} has no {SUMMARY}") from None
     except (OSError, ValueError, KeyError, TypeError):
-        raise ValueError(f"{folder / SUMMARY} is none that this version of openmxu board build leaves") from None
+        raise ValueError(f"{folder / SUMMARY} was not written by this version of openmxu board build") from None
     if name != board.name:
         raise ValueError(f"DIR must hold a build for {board.name}, not for {name}")
     file = bitstream if family.replayed == "bitstream" else ROUTED
     for needed in (bitstream, file):
         if needed not in digests:
-            raise ValueError(f"{folder / SUMMARY} is none that this version of openmxu board build leaves")
+            raise ValueError(f"{folder / SUMMARY} was not written by this version of openmxu board build")
         try:
             content = (folder / needed).read_bytes()
         except OSError as error:

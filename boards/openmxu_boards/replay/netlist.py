@@ -22,7 +22,7 @@ def parse(text: str) -> Mapping[str, Any]:
             raise ValueError
         return {**module, "settings": dict(module.get("settings", {}))}
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        raise CircuitError("the routed netlist is none that nextpnr has written") from None
+        raise CircuitError("the routed netlist was not written by nextpnr") from None
 
 
 def _is_cell(cell: Mapping[str, Any]) -> bool:

@@ -36,7 +36,7 @@ class Verdict:
     """The outcome of a simulation, read from the lights or at the UART."""
 
     rounds: int
-    """Rounds of the self-test that are complete for certain: the heartbeat changes after a number of them."""
+    """Completed rounds of the self-test, a lower bound: the heartbeat toggles once per batch."""
     cycles: int
     """Cycles of the clock since power-up."""
     problem: str

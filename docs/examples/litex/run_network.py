@@ -106,7 +106,7 @@ def build(network: CompiledNetwork, pictures: np.ndarray, folder: Path) -> Path:
     soc.finalize()
     words = compile_firmware(soc, folder) + pack(network, pictures)
     if 4 * len(words) > ROM_BYTES:
-        raise SystemExit(f"firmware, network and pictures must be at most {ROM_BYTES} bytes, not {4 * len(words)}")
+        raise SystemExit(f"firmware, network and images must be at most {ROM_BYTES} bytes, not {4 * len(words)}")
     soc.init_rom("rom", words)
     write_verilog(platform, soc.get_fragment(), folder)
     return verilate(folder, verilog, *processor(platform))
@@ -129,7 +129,7 @@ def processor(platform: SimPlatform) -> list[Path]:
 def options_of(parser: argparse.ArgumentParser) -> argparse.Namespace:
     """The options, with those of every network; makes the folder."""
     parser.add_argument("model", type=Path, help="an ONNX model that ends with scores")
-    parser.add_argument("--input", type=Path, required=True, help="its pictures, a .npz file")
+    parser.add_argument("--input", type=Path, required=True, help="its images, a .npz file")
     parser.add_argument("-o", "--output", type=Path, default=Path("build/network"), help="folder for what is built")
     options = parser.parse_args()
     options.output.mkdir(parents=True, exist_ok=True)
@@ -160,7 +160,7 @@ def play(program: Path, network: CompiledNetwork, pictures: np.ndarray) -> int:
                 scores.append(line.split()[:-1])
         process.terminate()
     wrong = scores != expected(network, pictures)  # or they did not come
-    print("scores differ from the definition" if wrong else f"{len(scores)} pictures: the definition's bits")
+    print("scores differ from the definition" if wrong else f"{len(scores)} images: the definition's bits")
     return int(wrong)
 
 

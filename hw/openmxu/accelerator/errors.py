@@ -1,4 +1,4 @@
-"""What stops an accelerator."""
+"""Reasons why an accelerator stops."""
 
 from enum import IntEnum
 

@@ -148,12 +148,12 @@ class DotProductAdd(RigidSum):
 
     @property
     def _offset(self) -> int:
-        """What exponents of products, ea + eb + 1, need to be biased as i_c's are, less the scales."""
+        """The number that biases products' exponents, ea + eb + 1, as i_c's are, less the scales."""
         return rebias_offset(self.formats, self.result) + (_LIFT - 2 * _SCALE_BIAS if self.scaled else 0)
 
     @property
     def _lift(self) -> int:
-        """What is added to i_c's exponent instead, where products would need less than nothing, or scales are added."""
+        """The number added to i_c's exponent instead, where the products' would be negative, or scales are added."""
         return _LIFT if self.scaled else max(-self._offset, 0)
 
     def elaborate(self, platform: object) -> Module:

@@ -76,7 +76,7 @@ class Multiplier(Rigid):
 
     @property
     def _bias(self) -> int:
-        """What the exponents of two operands and this are biased for the result."""
+        """The bias to add to the exponents of two operands for the result's."""
         return self.result.bias - sum(fmt.bias for fmt in self.formats)
 
     @property

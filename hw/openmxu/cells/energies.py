@@ -98,7 +98,7 @@ class Pin:
 
 @dataclass(frozen=True)
 class Cell:
-    """A cell."""
+    """A cell of a library, with the energies of its transitions."""
 
     name: str
     """Its name."""

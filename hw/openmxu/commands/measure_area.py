@@ -102,7 +102,7 @@ def _add_measurements(parser: argparse.ArgumentParser) -> None:
         type=integer,
         metavar="N",
         help="show how far areas on gates vary over N other orders of ABC's inputs and outputs: of the designs chosen, "
-        "or else of those behind statements about formats (default: 0; with --full 5)",
+        "or else of the designs behind conclusions (default: 0; with --full 5)",
     )
 
 

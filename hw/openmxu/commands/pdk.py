@@ -9,7 +9,7 @@ _VARIABLE = "OPENMXU_PDK"
 
 def add_pdk(parser: argparse.ArgumentParser) -> None:
     """The option ``--pdk``, which :func:`pdk_folders` reads."""
-    kit = f"where the kit's files are, in folders of any names; repeatable (default: the folders in ${_VARIABLE})"
+    kit = f"folder with the kit's files, at any depth; repeatable (default: the folders in ${_VARIABLE})"
     parser.add_argument("--pdk", action="append", type=Path, default=[], metavar="FOLDER", help=kit)
 
 

@@ -132,7 +132,7 @@ _PARAMETERS = {
     "terms": "products that a processing element adds at once: 1, 2, 4 or 8; of a sum of products 2, 4 or 8",
     "rows": "rows of an array or unit",
     "columns": "columns of an array or unit",
-    "depth": "places in a unit's accumulator bank, a power of two",
+    "depth": "entries of a unit's accumulator bank, a power of two",
     "splitter": "let the unit split fp32 words into the parts for several passes",
     "status": "give the unit counters and an error code",
     "bus": "bus of a unit: none (its own streams) or axi (AXI4-Stream, and registers on AXI4-Lite); of an accelerator: "
@@ -140,7 +140,7 @@ _PARAMETERS = {
     "scratchpad": "bytes of an accelerator's scratchpad, such as 64K or 1M",
     "weights": "bytes of its memory of weights",
     "program": "words of its memory of commands",
-    "beat": "bits of a beat on its bus, at most those of a row",
+    "beat": "bits of a beat on its bus, at most a row's",
 }
 
 

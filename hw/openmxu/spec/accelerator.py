@@ -203,7 +203,7 @@ def _walk(command: Command, base: str, levels: Sequence[str], part: int) -> npt.
 
 
 def _problems(config: AcceleratorConfig, command: Command, left: int) -> Iterator[str]:
-    """What is wrong with a command, behind one that left the sums of so many rows."""
+    """Yield the mistakes of a command after one that left this many rows of sums."""
     values, reads = command.values, math.prod(level.trips for level in command.levels.values())
     if reads > MOST_READS:
         raise ValueError(f"trips must multiply to at most {MOST_READS}, not {reads}")

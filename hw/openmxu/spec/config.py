@@ -86,7 +86,7 @@ class MxuConfig:
             raise ValueError(f"rows must be a multiple of terms={self.terms}, not {self.rows}")
 
     def __repr__(self) -> str:
-        """As of any dataclass, but without a ``weight`` of ``None``: caches know units with one format by this text."""
+        """Like a dataclass's, but omits ``weight=None``, so that cache keys of one-format units stay the same."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         return f"MxuConfig({', '.join(f'{name}={value!r}' for name, value in values.items() if value is not None)})"
 

@@ -46,7 +46,7 @@ class Recoded:
 
     @property
     def offset(self) -> int:
-        """What is added to the format's biased exponent; a subnormal number's is below 1."""
+        """The number added to the format's biased exponent; a subnormal number's is below 1."""
         return 1 + (1 << self._widths[1])
 
     @property

@@ -170,7 +170,7 @@ class AccumulatorColumn(wiring.Component):
         return m
 
     def _start(self, m: Module) -> ValueLike:
-        """What a sum starts from: the bias of its tile, or -0."""
+        """The number that a sum starts from: the bias of its tile, or -0."""
         if not self.biased:
             return _NEGATIVE_ZERO
         m.submodules.biases = biases = Memory(shape=FP32.width, depth=BIASES, init=[])

@@ -15,7 +15,7 @@ Bit = int | str
 
 @dataclass(frozen=True)
 class Cell:
-    """A cell."""
+    """A cell of Yosys's JSON."""
 
     name: str
     type: str

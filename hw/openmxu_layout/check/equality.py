@@ -79,7 +79,7 @@ class UnlikeError(ValueError):
 
 def is_equal(rtlil: str, mapped: Mapped, library: Library) -> bool:
     """Whether a netlist of cells is proven to do what RTLIL describes."""
-    # Names with $ are none that a register is known by: flattening puts that of a cell before those of its pins.
+    # A name with $ never identifies a register: flattening puts a cell's name before the names of its pins.
     netlist = write_netlist(mapped.name, mapped.ports, mapped.nets, mapped.instances, prefix="\\$")
     texts = [
         yosys.run(
@@ -182,15 +182,15 @@ class _Both:
         return Netlist(self._described.name, inputs, outputs, tuple(cells), {}, {})
 
     def _theirs(self, bit: Bit) -> Bit:
-        """What a described bit is called in both."""
+        """Name of a described bit in the joined netlist."""
         return self._absent.get(bit, bit)
 
     def _ours(self, bit: Bit) -> Bit:
-        """What a mapped bit is called in both."""
+        """Name of a mapped bit in the joined netlist."""
         return self._same.get(bit, f"mapped{bit}")
 
     def _at(self, bit: Bit, pin: str) -> Bit:
-        """What is at the pin of a described register, or the constant that stands for one."""
+        """The bit at the pin of a described register, or the constant that stands for it."""
         return self._theirs(self._registers[bit].connections[pin][0]) if bit in self._registers else bit
 
 

@@ -13,7 +13,7 @@ from openmxu_layout.technology import Technology, around
 def plan_straps(placed: Placed, pads: Pads, technology: Technology) -> list[Strap]:
     """The straps of a placed design, at equal distances, at least one of each supply.
 
-    A stack takes nodes. It moves to the side where it would take those of a port, or the last ones of a pin.
+    A via stack occupies routing nodes. It is shifted sideways if it would block a port, or a pin's last access.
     """
     rules, step, row = technology.straps, technology.grid["x"], technology.grid["row"]
     count = max(len(rules["supplies"]), round(placed.width / rules["pitch"]))

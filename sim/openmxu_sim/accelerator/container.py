@@ -88,7 +88,7 @@ def read_network(path: Path) -> CompiledNetwork:
         if not layers:
             raise ValueError("it must have a layer")
         if missing := {names["source"], names["result"]} - set(pictures):
-            raise ValueError(f"source and result must be pictures of it, not {', '.join(sorted(missing))[:200]}")
+            raise ValueError(f"source and result must be images of it, not {', '.join(sorted(missing))[:200]}")
         memory, alternative = int(facts["memory"]), int(facts["alternative"])
         if memory % config.size or not 0 <= memory <= 1 << 32:
             raise ValueError(f"memory must be rows of {config.size} words, at most {1 << 32}, not {memory}")
@@ -96,7 +96,7 @@ def read_network(path: Path) -> CompiledNetwork:
             raise ValueError(f"alternative must be at most {1 << 32} rows, not {alternative}")
         rows = memory // config.size or config.rows
         if not all(_lies_in(picture, config.size, rows) for picture in pictures.values()):
-            raise ValueError("a picture is not in the scratchpad or the memory")
+            raise ValueError("an image is not in the scratchpad or the memory")
         check_program(config, program)
         check_waits(config, program)
         host, flat = _bytes(arrays, "host"), facts["flat"]

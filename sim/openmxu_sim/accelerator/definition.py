@@ -35,7 +35,7 @@ _SIGN, _NAN, _ONE = 0x8000, 0x7F80, 0x3F80
 
 @dataclass
 class Memories:
-    """What commands read and write. Validated.
+    """The memories that commands read and write, validated.
 
     Raises
     ------

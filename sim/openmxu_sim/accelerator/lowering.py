@@ -130,7 +130,7 @@ class Layer:
 
 @dataclass(frozen=True)
 class LayerReport:
-    """What a layer takes."""
+    """Cost of a layer."""
 
     name: str
     commands: range
@@ -311,7 +311,7 @@ def _shape_of(layer: Layer, shapes: dict[str, tuple[int, int, int]]) -> tuple[in
         raise ValueError(f"weights of {layer.name} must be for {channels} channels of {layer.kernel}, not {wrong}")
     shape = layer.shape(shapes[layer.source])
     if min(shape) < 1:
-        raise ValueError(f"kernel of {layer.name} must be at most as large as its padded picture, not {layer.kernel}")
+        raise ValueError(f"kernel of {layer.name} must be at most as large as its padded image, not {layer.kernel}")
     if layer.added and shapes[layer.added] != shape:
         raise ValueError(f"{layer.added} must have the shape {shape} of {layer.name}, not {shapes[layer.added]}")
     return shape
@@ -399,7 +399,7 @@ def _matmul(
 
 
 def _ends(layer: Layer) -> dict[str, int]:
-    """What becomes of complete sums."""
+    """Fields that post-process a finished sum."""
     high = 0 if layer.high is None else int(golden.convert(golden.to_bits(np.float32(layer.high))))
     return {"emit": 1, "relu": int(layer.relu), "clip": int(layer.high is not None), "high": high}
 

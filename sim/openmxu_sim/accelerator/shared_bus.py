@@ -69,6 +69,6 @@ class SharedBus:
         """Cycles until all had ended, those of the first one alone, and the share of them with a beat."""
         cycles, each = f"{self._cycles:,}", f"{self._cycles / self._pictures:,.0f}"
         beats = (f"{count / self._cycles:.1%}" for count in self._beats)
-        heads = ["accelerators", "pictures", "cycles", "a picture", "one alone", "bus reads", "bus writes"]
+        heads = ["accelerators", "images", "cycles", "an image", "one alone", "bus reads", "bus writes"]
         row = [str(len(self._machines)), str(self._pictures), cycles, each, f"{self._alone:,}", *beats]
         return table(heads, [row])

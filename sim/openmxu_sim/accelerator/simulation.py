@@ -47,7 +47,7 @@ class Run:
 
 
 class Fault(IntEnum):
-    """What the memory at a simulated bus does wrong."""
+    """A fault of the memory at a simulated bus."""
 
     NONE = 0
     READ_ERROR = 1
@@ -85,7 +85,7 @@ BROKEN_RULES = (
 
 @dataclass(frozen=True)
 class Traffic:
-    """What a memory at a simulated bus has seen."""
+    """Traffic that a memory at a simulated bus has seen."""
 
     broken: str
     """The rule that was broken first, or nothing."""

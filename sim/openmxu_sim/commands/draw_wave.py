@@ -29,7 +29,7 @@ def add_wave(commands: Any) -> None:
         type=Path,
         default=Path("wavefront.svg"),
         metavar="FILE",
-        help="output: a picture (.svg) or a page (.html); default: wavefront.svg. In a page, a unit of up to 8x8 runs "
+        help="output: an image (.svg) or a page (.html); default: wavefront.svg. In a page, a unit of up to 8x8 runs "
         "live, with matrices of your own, if the package ziglang is installed; else, and for larger units, the page "
         "shows a recorded run",
     )
@@ -71,7 +71,7 @@ def _wave(options: argparse.Namespace) -> None:
     if suffix not in (".html", ".htm"):
         _wave_drawn(options, config, draw)
     elif options.at is not None:
-        raise ValueError("at requires a picture, an output that ends in .svg, not a page")
+        raise ValueError("at requires an image, an output that ends in .svg, not a page")
     elif {config.rows, config.columns} <= set(SIZES) and max(sizes, default=0) <= MOST_SIDE:
         _wave_live(options, config)
     else:

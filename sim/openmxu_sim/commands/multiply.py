@@ -36,7 +36,7 @@ def add_matmul(commands: Any) -> None:
         help="(M, K) activations, or a vector or a stack of matrices, as for numpy.matmul; float32, float16 and bf16 "
         "are used as they are (a 2-byte void is bf16), other real numbers are converted to float32",
     )
-    parser.add_argument("b", type=Path, metavar="B.npy", help="(K, N) weights, likewise")
+    parser.add_argument("b", type=Path, metavar="B.npy", help="(K, N) weights, of the same types")
     parser.add_argument(
         "-o",
         "--output-file",

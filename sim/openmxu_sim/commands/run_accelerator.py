@@ -46,18 +46,18 @@ def add_run(commands: Any) -> None:
     add_network(parser)
     group = parser.add_mutually_exclusive_group()
     group.add_argument("--simulate", action="store_true", help="simulate the RTL, compiled (default)")
-    group.add_argument("--engine", choices=("model",), help="compute what the definition says, without cycles")
+    group.add_argument("--engine", choices=("model",), help="compute the definition only, without cycles")
     group.add_argument(
-        "--accelerators", type=integer, metavar="N", help="simulate so many on one bus, each with pictures of its own"
+        "--accelerators", type=integer, metavar="N", help="simulate N on one bus, each with its own images"
     )
     _add_machine(parser)
 
 
 def add_network(parser: argparse.ArgumentParser) -> None:
     """Options for a network, its input and its output."""
-    parser.add_argument("model", type=Path, metavar="MODEL", help="what openmxu compile wrote, or an ONNX model")
-    parser.add_argument("--input", type=Path, required=True, metavar="X.npz", help="the input, by its name: pictures")
-    parser.add_argument("-o", "--output", type=Path, metavar="Y.npz", help="write the output, by its name")
+    parser.add_argument("model", type=Path, metavar="MODEL", help="a program of openmxu compile, or an ONNX model")
+    parser.add_argument("--input", type=Path, required=True, metavar="X.npz", help="the input by its name: images")
+    parser.add_argument("-o", "--output", type=Path, metavar="Y.npz", help="write the output by its name")
     parser.add_argument("--check", action="store_true", help="compare every word of the scratchpad with the definition")
 
 
@@ -70,7 +70,7 @@ def _add_machine(parser: argparse.ArgumentParser) -> None:
     ):
         parser.add_argument(f"--{name}", type=integer, metavar=letter, help=what)
     parser.add_argument(
-        "--beat", type=integer, metavar="BITS", help="bits of a beat of a bus: pictures and weights come from a memory"
+        "--beat", type=integer, metavar="BITS", help="bits of a beat of a bus, over which images and weights come"
     )
     for name, what in (("scratchpad", "the scratchpad"), ("weights", "the memory of weights")):
         parser.add_argument(f"--{name}", metavar="SIZE", help=f"bytes of {what}, such as 64K or 512K (default: 64K)")
@@ -246,7 +246,7 @@ def _pictures(network: "CompiledNetwork", array: np.ndarray) -> Iterator[np.ndar
     if array.dtype.kind not in "fiu":
         raise ValueError(f"{network.source} must be numbers, not {array.dtype}")
     if array.ndim not in (2, 4) or not array.size:
-        raise ValueError(f"{network.source} must be pictures, P x C x H x W or P x K, not {array.shape}")
+        raise ValueError(f"{network.source} must be images, P x C x H x W or P x K, not {array.shape}")
     for values in array:
         yield np.ascontiguousarray(values if array.ndim == 4 else values.reshape(-1, 1, 1), np.float32)
 
@@ -254,7 +254,7 @@ def _pictures(network: "CompiledNetwork", array: np.ndarray) -> Iterator[np.ndar
 def _groups(pictures: list[np.ndarray], machines: int) -> Iterator[list[np.ndarray]]:
     """So many pictures at a time as there are machines."""
     if not 1 <= machines <= len(pictures):
-        raise ValueError(f"accelerators must be from 1 to {len(pictures)}, the pictures of --input, not {machines}")
+        raise ValueError(f"accelerators must be from 1 to {len(pictures)}, the images of --input, not {machines}")
     for first in range(0, len(pictures), machines):
         yield pictures[first : first + machines]
 

@@ -140,11 +140,11 @@ def _add_networks(studies: Any) -> None:
         "run networks on simulated accelerators of several sizes, and compare each word",
     )
     _add_record(
-        networks, "ResNet-50 and others, up to 128x128, three quarters of an hour (default: ResNet-20, one minute)"
+        networks, "ResNet-50 and more, up to 128x128, three quarters of an hour (default: ResNet-20, one minute)"
     )
     networks.add_argument("--cluster", metavar="ADDRESS", help="run on the workers of a Dask scheduler")
     recipes = add_command(
-        studies, "recipes", _run_recipes, "train a ResNet and two transformers by recipes of formats, scales and sums"
+        studies, "recipes", _run_recipes, "train a ResNet and two transformers with published low-precision recipes"
     )
     _add_record(
         recipes,
@@ -158,8 +158,8 @@ def _add_networks(studies: Any) -> None:
         studies, "layouts", _run_layouts, "lay out elements of several formats, and compare what they cost with wires"
     )
     add_pdk(layouts)
-    layouts.add_argument("--peers", type=Path, metavar="FOLDER", help="others' elements, too, as of openmxu area")
-    layouts.add_argument("--only", action="append", default=[], metavar="NAME", help="this design alone; repeatable")
+    layouts.add_argument("--peers", type=Path, metavar="FOLDER", help="also published elements, as for openmxu area")
+    layouts.add_argument("--only", action="append", default=[], metavar="NAME", help="only this design; repeatable")
     layouts.add_argument("--json", type=Path, metavar="FILE", help="write the figures")
 
 

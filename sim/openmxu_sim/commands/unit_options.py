@@ -44,9 +44,7 @@ MODIFIERS = (
 def add_formats(parser: argparse.ArgumentParser) -> None:
     """Add formats of second operands and of sums, and the seed of stochastic rounding."""
     offer(parser, weight=lambda: FORMATS, accumulate=lambda: FORMATS, between=lambda: FORMATS)
-    parser.add_argument(
-        "--weight", metavar="FORMAT", help="format of second operands, likewise, if it is another one than --operand"
-    )
+    parser.add_argument("--weight", metavar="FORMAT", help="format of second operands (default: as --operand)")
     parser.add_argument(
         "--accumulate",
         default="fp32",

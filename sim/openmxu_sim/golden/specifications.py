@@ -1,4 +1,4 @@
-"""Operands and sums beyond plain formats: scaled, in blocks, integers, saturated, rounded in other ways.
+"""Operands and sums beyond plain formats: scaled, in blocks, integers, saturated, truncated or rounded at random.
 
 A specification is a format with modifiers, ``fp8_e4m3/row/saturate``. :func:`find_operand` and :func:`find_sum` read
 it; :func:`prepare` makes fp32 numbers that the unit's own conversion then leaves alone, and the scales of results.
@@ -62,7 +62,7 @@ class Operand:
     """How fp32 numbers become operands."""
 
     format: Format
-    """What the unit multiplies: of blocks, and of integers, a format that holds their numbers."""
+    """The format that the unit multiplies; for blocks and integers, one that holds their numbers."""
     block: Block | None = None
     integer: bool = False
     """8 bits, from -127 to 127, in sums of 32 bits."""
@@ -100,7 +100,7 @@ class Sum:
 
 
 def find_operand(text: str, parameter: str = "operand") -> Operand:
-    """Read the specification of operands; an error says which format or modifier there is not."""
+    """Read the specification of operands; an error names the unknown format or modifier."""
     name, modifiers = _taken_apart(text, parameter)
     group, length = "", 0
     flags = dict.fromkeys(("fp32", "saturate", "stochastic"), False)

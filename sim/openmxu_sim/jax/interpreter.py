@@ -44,7 +44,7 @@ class _Unit(NamedTuple):
     strict: bool
     allow: frozenset[str]
     seed: Any
-    """What is added to the seeds of products: an array, which may be traced."""
+    """An array, which may be traced, to add to the seeds of products."""
     scopes: str = ""
     """Names of the scopes that an operation is in."""
 

@@ -41,7 +41,7 @@ MOST_BYTES = 1 << 32
 
 @dataclass
 class _Spent:
-    """What the loops of a run have taken so far."""
+    """Iterations that the loops of a run have taken so far."""
 
     iterations: int = 0
     size: int = 0

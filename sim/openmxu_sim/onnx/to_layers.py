@@ -50,7 +50,7 @@ class Layers:
     output: str = ""
     """Name of the model's output."""
     host: ModelProto | None = None
-    """What the host computes from the result, if that is not the output."""
+    """The host's part, from the result to the output, if these differ."""
     reasons: list[str] = field(default_factory=list)
     """Nodes of the host, and why the first one is."""
 
@@ -175,7 +175,7 @@ class _Reader:
         weight = self._constant(node, 1)
         source, shape, flat = self._tensors[node.input[0]]
         if flat or weight.ndim != 4 or set(attributes.get("dilations", [1])) != {1}:
-            raise _HostError("it is no convolution of a picture without dilation")
+            raise _HostError("it is not a convolution of an image without dilation")
         kernel, strides = tuple(weight.shape[2:]), tuple(attributes.get("strides", (1, 1)))
         if 0 in weight.shape:
             raise _HostError("it has no weights")
@@ -196,7 +196,7 @@ class _Reader:
         kernel, strides = tuple(attributes.get("kernel_shape", shape[1:])), tuple(attributes.get("strides", (1, 1)))
         before = next((layer for layer in self._found.layers if layer.name == source), None)
         if flat or len(kernel) != 2 or attributes.get("ceil_mode", 0) or set(attributes.get("dilations", [1])) != {1}:
-            raise _HostError("it is no pool of a picture without dilation")
+            raise _HostError("it is not a pool of an image without dilation")
         if any(self._readers[name] for name in node.output[1:]):
             raise _HostError("it also gives the places of the largest pixels")
         pads = _padding(attributes, shape, kernel, strides)

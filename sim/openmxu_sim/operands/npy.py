@@ -22,7 +22,7 @@ _CHUNK = 1 << 24
 """Bytes read at a time: a header may promise more than there is memory."""
 
 _OF_A_PACKAGE = 2
-"""What numpy says of types that are not its own, such as bfloat16."""
+"""``dtype.isbuiltin`` of types that are not numpy's own, such as bfloat16."""
 
 _LONGEST_HEADER = 1 << 16
 """Most bytes of a header; numpy refuses more than 10,000."""

@@ -68,7 +68,7 @@ def observe(
     config = given.config
     for noun in ("rows", "columns"):
         if getattr(config, noun) > MOST_CELLS:
-            raise ValueError(f"{noun} must be at most {MOST_CELLS} for a picture, not {getattr(config, noun)}")
+            raise ValueError(f"{noun} must be at most {MOST_CELLS} for an image, not {getattr(config, noun)}")
     _check_cycles(cycles(config, len(given.a), *given.b.shape))
     # A first run shows how long it takes, and how long the last cell works.
     height, width = config.element_rows, config.columns
@@ -107,7 +107,7 @@ def observe(
 def _check_cycles(cycles: int, about: str = "") -> None:
     if cycles > MOST_CYCLES:
         raise ValueError(
-            f"the product of m, k and n must take at most {MOST_CYCLES} cycles for a picture, not {about}{cycles}"
+            f"the product of m, k and n must take at most {MOST_CYCLES} cycles for an image, not {about}{cycles}"
         )
 
 

@@ -166,7 +166,7 @@ def test_options_of_nextpnr(given: dict[str, str]) -> None:
 @pytest.mark.parametrize(
     ("clock", "achieved", "remedy"),
     [
-        (12, 9.96, "its PLL makes none that would be met"),
+        (12, 9.96, "its PLL has no setting that meets timing"),
         (24, 20.3, "--clock 20 would be met"),
         (24, 15.9, "--clock 12 would be met"),  # by the oscillator: the PLL begins at 16
     ],

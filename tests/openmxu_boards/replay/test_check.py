@@ -107,7 +107,7 @@ def test_folders(tmp_path: Path, refused: Said) -> None:
     assert said() == f"DIR must be a folder of openmxu board build; {tmp_path} has no report.json"
     (tmp_path / "selftest.bin").write_bytes(b"bits")
     assert said(board="ulx3s-12f") == "DIR must hold a build for icebreaker, not for ulx3s-12f"
-    old = f"{tmp_path}/report.json is none that this version of openmxu board build leaves"
+    old = f"{tmp_path}/report.json was not written by this version of openmxu board build"
     assert said(sha256={}) == said(sha256=3) == said(bitstream="other") == old
     (tmp_path / "selftest.bin").write_bytes(b"bit")
     assert said() == f"{tmp_path}/selftest.bin is not the file that report.json is about; build again"

@@ -67,7 +67,7 @@ def test_damaged_files(network: CompiledNetwork, tmp_path: Path) -> None:
         (b'"rows": 128', b'"rows": 20'),
         (b'"weights": 64', b'"weights": 4'),
         (b'"channels"', b'"chanels"'),
-        (b'"result": "pool"', b'"result": "none"', "source and result must be pictures of it, not none$"),
+        (b'"result": "pool"', b'"result": "none"', "source and result must be images of it, not none$"),
         (b'"width": 4', b'"width": -4'),
         (b'"channels": 1', b'"channels": 100000'),
         *((b'"packing": [1', b'"packing": [%d' % kernel) for kernel in (0, 2)),

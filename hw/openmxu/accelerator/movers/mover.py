@@ -67,7 +67,7 @@ class MoveBeat(data.StructLayout):
 
 
 class Mover(wiring.Component):
-    """What both movers have: a walk over the beats of a command, row by row, and the bursts of those that are taken.
+    """The walk of both movers over the beats of a command, row by row, and the bursts of those that are taken.
 
     Latency: the first beat is there four cycles after ``engine.begin``. Throughput: a beat a cycle. Back-pressure: a
     beat waits for ``walk.ready``.

@@ -1,4 +1,4 @@
-"""What the movers say to a bus, whichever it is."""
+"""The movers' requests to any bus."""
 
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out

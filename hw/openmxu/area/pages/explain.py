@@ -22,7 +22,7 @@ def explain(report: Mapping[str, Any], figure: str) -> str:
 
 
 def _runs(report: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """Each run once, though parts are in several designs."""
+    """Each run once, even if several designs share it."""
     seen = set()
     terms = (term for entry in report["catalog"] for term in entry["terms"])
     for run in [*report["results"], *report.get("reordered", ()), *terms]:

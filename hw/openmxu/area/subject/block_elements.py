@@ -26,7 +26,7 @@ def block_point(name: str, terms: int) -> Point:
 
 
 def other_points() -> list[Point]:
-    """All of them, and those of bf16 and fp8_e4m3."""
+    """Elements of all block formats, and of bf16 and fp8_e4m3."""
     return [
         *(point(PROCESSING_ELEMENT, fmt, terms=terms, scope="area") for fmt in (BF16, FP8_E4M3) for terms in TERMS),
         *(block_point(MXFP8.name, terms) for terms in TERMS[1:]),

@@ -210,7 +210,7 @@ def _of_files(design: Given, limit: float, named: bool) -> PeerPoint:
 
 
 def _unread(design: Given) -> str:
-    """What a file has that Yosys's reader knows nothing of, after it failed; empty if nothing is found."""
+    """Name a construct of a file that Yosys's reader does not know, after it failed; empty if there is none."""
     for path in design.files:
         with path.open("rb") as file:
             text = file.read(_LOOKED_AT)

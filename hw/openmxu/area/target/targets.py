@@ -82,7 +82,7 @@ _ASIDE = ("default", *TIMED_RECIPES)
 
 @dataclass(frozen=True)
 class Target:
-    """One thing to map designs to, in one way."""
+    """A technology and a recipe to map designs to."""
 
     name: str
     """A name from :data:`TARGETS` or of a library."""

@@ -123,7 +123,7 @@ def multiply(
 
 
 def rebias_offset(formats: Formats, result: FloatFormat, *, recoded: bool = False) -> int:
-    """What :func:`rebias` adds to the exponent of an :class:`ExactProduct` of ``formats``."""
+    """The number that :func:`rebias` adds to the exponent of an :class:`ExactProduct` of ``formats``."""
     return result.bias - 1 - sum(fmt.bias + (Recoded(fmt).offset - 1 if recoded else 0) for fmt in formats)
 
 
