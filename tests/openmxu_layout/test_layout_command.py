@@ -116,7 +116,7 @@ def test_exit_code_says_whether_checks_passed(
         ("pe --period nan", "period must be more than 0 ns and finite, not nan\n"),
         ("pe --utilisation nan", "utilisation must be at least 0.05 and below 1, not nan\n"),
         ("pe", "--pdk must name a folder with the files of IHP's SG13G2, or $OPENMXU_PDK several\n"),
-        ("pe --pdk nowhere", "--pdk must be folders, and 'nowhere' is none\n"),
+        ("pe --pdk nowhere", "--pdk must name existing folders, not 'nowhere'\n"),
         ("pe --pdk .", "pdk must hold sg13g2_stdcell.lef with SHA-256 "),
     ],
 )

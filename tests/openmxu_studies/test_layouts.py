@@ -118,7 +118,7 @@ def test_no_kit_and_an_unknown_design(monkeypatch: pytest.MonkeyPatch, refused: 
     monkeypatch.delenv("OPENMXU_PDK", raising=False)
     kit = "--pdk must name a folder with the files of IHP's SG13G2, or $OPENMXU_PDK several"
     assert kit in refused("study layouts")
-    assert "--pdk must be folders, and 'nowhere' is none" in refused("study layouts --pdk nowhere")
+    assert "--pdk must name existing folders, not 'nowhere'" in refused("study layouts --pdk nowhere")
     monkeypatch.setattr(laying, "find_foundry", lambda *_, **__: SimpleNamespace(name="x"))
     with pytest.raises(ValueError, match=r"only must be one of multiplier bf16; .*, not 'pe'"):
         laying.layouts([], None, ["pe"], print)

@@ -37,7 +37,7 @@ class FeederCommand(data.StructLayout):
 
 
 class RowMarks(data.StructLayout):
-    """The marks of a row: those of a beat of activations; for a pool ``first`` and ``last`` are those of a window."""
+    """The marks of a row: a beat's of activations; for a pool ``first`` and ``last`` mark a window."""
 
     def __init__(self) -> None:
         super().__init__(dict.fromkeys(("pool", "first", "last", "add", "bias", "emit"), 1))

@@ -36,7 +36,7 @@ class LevelLayout(data.StructLayout):
 
 
 def next_step(last: Value, steps: Sequence[Value]) -> Value:
-    """The step of the level that advances, where those of ``last`` begin again."""
+    """The step of the level that advances, where the levels of ``last`` begin again."""
     step = steps[-1]
     for level in reversed(range(len(steps) - 1)):
         step = Mux(last[level], step, steps[level])

@@ -112,7 +112,7 @@ class Cell:
     stored: tuple[str, ...] = ()
     """Names of the stored bit, and of its inverse, in functions."""
     quiet: tuple[str, ...] = ()
-    """Conditions that must not hold: those of an asynchronous reset."""
+    """Conditions that must not hold: an asynchronous reset's."""
     refused: str = ""
     """Reason why it cannot be simulated; empty if it can."""
 

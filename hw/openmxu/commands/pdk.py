@@ -19,5 +19,5 @@ def pdk_folders(options: argparse.Namespace) -> list[Path]:
     if not roots:
         raise ValueError(f"--pdk must name a folder with the files of IHP's SG13G2, or ${_VARIABLE} several")
     if missing := [str(root) for root in roots if not root.exists()]:
-        raise ValueError(f"--pdk must be folders, and {missing[0]!r} is none")
+        raise ValueError(f"--pdk must name existing folders, not {missing[0]!r}")
     return list(roots)

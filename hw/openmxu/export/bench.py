@@ -33,7 +33,7 @@ class Bench:
     """A kind of bench."""
 
     files: tuple[str, ...]
-    """Names of its files, in which ``{name}`` stands for that of the unit's module."""
+    """Names of its files, in which ``{name}`` stands for the name of the unit's module."""
     write: Callable[[Export], list[str]]
     """Their texts, in this order."""
 

@@ -26,7 +26,7 @@ _ITEM = re.compile(r"(?:(\d+)'[01x]+|([\\$]\S+))(?: \[(\d+)(?::(\d+))?\])?")
 
 
 def enable_port(text: str, top: str) -> str:
-    """Name of a design's enable, after that of its clock: ``clk_en``, or AXI's ``aclken``."""
+    """Name of a design's enable, derived from its clock's: ``clk_en``, or AXI's ``aclken``."""
     return "aclken" if "aclk" in PORT.findall(_modules(text)[top]) else "clk_en"
 
 

@@ -14,6 +14,6 @@ def render(text: str) -> str:
 
 
 def page(title: str, body: str) -> str:
-    """A page of rendered text: its headings of the second order become a list, those of tables sort them."""
+    """A page of rendered text: its headings of the second order become a list, and a table's headings sort it."""
     text = importlib.resources.files("openmxu.pages").joinpath("page.html").read_text(encoding="utf-8")
     return text.replace("<!-- title -->", html.escape(title)).replace("<!-- body -->", body)

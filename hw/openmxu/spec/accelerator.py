@@ -51,7 +51,7 @@ class AcceleratorConfig:
     program: int = 1024
     """Words of the memory of commands, of 32 bits."""
     beat: int = 0
-    """Bits of a beat on the bus, at most those of a row; 0: there is no bus, and no command may move words."""
+    """Bits of a beat on the bus, at most a row's; 0: there is no bus, and no command may move words."""
 
     def __post_init__(self) -> None:
         for name, most in (("rows", MOST_ROWS), ("weights", MOST_WEIGHTS), ("program", MOST_PROGRAM)):
@@ -88,7 +88,7 @@ def config_of(
 
 
 def _rows_of_bytes(text: str, name: str, size: int, most: int) -> int:
-    """Rows of a memory of so many bytes."""
+    """Rows of a memory of this many bytes."""
     factor = {"K": 1 << 10, "M": 1 << 20}.get(text[-1:].upper(), 1)
     digits = text[:-1] if factor > 1 else text
     if not (digits.isascii() and digits.isdigit() and len(digits) < 10):

@@ -60,7 +60,7 @@ class Level(NamedTuple):
     trips: int = 1
     """Number of iterations."""
     stride: int = 0
-    """Rows of the scratchpad from one step to the next; those that are read, if others are written."""
+    """Rows of the scratchpad from one step to the next; in a command that also writes, the rows read."""
     other: int = 0
     """The same for rows that are written; in ``load`` and ``store`` words of the memory."""
 
@@ -85,7 +85,7 @@ class Kind:
         return {name: Field(3 + index, 0, 12, least=1) for index, name in enumerate(self.levels)}
 
     def steps(self, part: int) -> dict[str, Field]:
-        """Fields of the steps: those of strides (1), or of the other ones (2)."""
+        """Fields of the steps: the strides (1), or the second steps (2)."""
         names, word, low, width = (self.levels, 3, 12, 20) if part == 1 else (self.others, 9, 0, self.other_width)
         return {name: Field(word + index, low, width, least=-(1 << width - 1)) for index, name in enumerate(names)}
 

@@ -13,7 +13,7 @@ FORMS: Mapping[str, str] = {
 
 
 def form_of(platform: object) -> str:
-    """The form that a component takes under a platform: that of its ``form``, for area without one."""
+    """The form that a component takes under a platform: the platform's ``form``, or the form for area."""
     form: str = getattr(platform, "form", AREA)
     return check_form(form)
 

@@ -210,14 +210,14 @@ class Registers(wiring.Component):
 
 
 def connect_ports(m: Module, outside: Any, inside: Any, ports: Mapping[str, Any], prefix: str = "") -> None:
-    """Connect an inner component's ports to those of a component around it, whose names have a prefix."""
+    """Connect an inner component's ports to the prefixed ports of a component around it."""
     for name, port in ports.items():
         inner, outer = getattr(inside, name), getattr(outside, f"{prefix}{name}")
         m.d.comb += inner.eq(outer) if port.flow == In else outer.eq(inner)
 
 
 def axi_lite(address: int) -> dict[str, Any]:
-    """The ports of an AXI4-Lite subordinate with so many bits of an address."""
+    """The ports of an AXI4-Lite subordinate with addresses of this width."""
     taken, answered = {"valid": In(1), "ready": Out(1, init=1)}, {"resp": Out(2), "valid": Out(1), "ready": In(1)}
     request = {"addr": In(address), "prot": In(3), **taken}
     written = {"data": In(_WORD), "strb": In(_WORD // 8), **taken}

@@ -64,7 +64,7 @@ def _part(there: bool) -> dict[str, type[Part]]:
 
 
 class Edge(wiring.Component):
-    """The edge of the unit: converts words to the operand format, and holds those of the beat that was taken last.
+    """The edge of the unit: converts words to the operand format, and holds the words of the last accepted beat.
 
     ::
 

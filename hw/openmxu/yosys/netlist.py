@@ -19,7 +19,7 @@ class Cell:
 
     name: str
     type: str
-    """Its name, and that of its module or a type of Yosys's own, as in ``$_AND_``."""
+    """Its name, and its module's name or a type of Yosys's own, as in ``$_AND_``."""
     parameters: Mapping[str, str]
     """Parameters as in the JSON, numbers as strings of bits."""
     connections: Mapping[str, tuple[Bit, ...]]

@@ -157,7 +157,7 @@ def workload(point: Point, kind: str, *, stretches: int = 256, seed: int = 0, la
     if kind not in kinds:
         raise ValueError(f"operands must be one of {', '.join(kinds)}, not {kind!r}")
     if point.part not in METERED or point.format is None:
-        raise ValueError(f"energies are those of {', '.join(METERED)}, not of {point.part!r}")
+        raise ValueError(f"part must be one of {', '.join(METERED)} for energies, not {point.part!r}")
     terms, before = point.terms, 1 + 2 * point.terms + int(point.options["stages"])
     rng = np.random.default_rng(seed)
     more = 2 * (terms - 1)

@@ -119,7 +119,7 @@ def find_operand(text: str, parameter: str = "operand") -> Operand:
         raise ValueError(f"{parameter} must be scaled by tensor, row or blockN for scales in fp32, not {text!r}")
     if name in BLOCKS:
         if group or flags["saturate"]:
-            raise ValueError(f"{parameter} must have no scale of its own, and saturates, in {name}, not {text!r}")
+            raise ValueError(f"{parameter} must have no modifier for scales or saturation in {name}, not {text!r}")
         return Operand(FORMATS["bf16"], BLOCKS[name], stochastic=flags["stochastic"])
     if name == "int8":
         if not group or flags["saturate"]:

@@ -20,7 +20,7 @@ _Labels = tuple[str | int, ...]
 
 
 def labels_of(equation: str, ranks: tuple[int, int]) -> tuple[_Labels, _Labels, _Labels]:
-    """Return the labels of two operands with so many dimensions, and of the result.
+    """Return the labels of two operands with these numbers of dimensions, and of the result.
 
     Raises
     ------
@@ -81,6 +81,6 @@ def einsum(stacks: Callable[[Floats, Floats], Floats], equation: str, a: Floats,
 
 
 def _arranged(array: Floats, labels: _Labels, order: list[str | int], sizes: dict[str | int, int]) -> Floats:
-    """Return an operand with its dimensions in this order, those of size 1 broadcast."""
+    """Return an operand with its dimensions in this order, dimensions of size 1 broadcast."""
     moved = array.transpose([labels.index(each) for each in order])
     return np.broadcast_to(moved, [sizes[each] for each in order])

@@ -47,7 +47,7 @@ class Errors:
 
 
 def measure(product: Product, operands: int, lost: int) -> Errors:
-    """Return the errors of products, of whose operands so many are lost."""
+    """Return the errors of a product that lost ``lost`` of its ``operands``."""
     if product.result is None:
         raise ValueError("product must have its result")
     with np.errstate(all="ignore"):

@@ -133,7 +133,7 @@ class _Reader:
             raise _HostError("no operator of the accelerator")
         unknown = [name for name in node.input[:1] if name not in self._tensors]
         if unknown:
-            raise _HostError(f"{unknown[0]} is none of its results")
+            raise _HostError(f"{unknown[0]} is not one of its results")
         handler(self, node, {each.name: helper.get_attribute_value(each) for each in node.attribute})
 
     def _layer(self, name: str) -> Layer:

@@ -431,7 +431,7 @@ def test_integers() -> None:
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        ({"operand": "mxfp4/row"}, "operand must have no scale of its own, and saturates, in mxfp4, not 'mxfp4/row'"),
+        ({"operand": "mxfp4/row"}, "operand must have no modifier for scales or saturation in mxfp4, not 'mxfp4/row'"),
         ({"operand": "int8"}, "operand must be scaled by tensor, row or blockN in int8, which saturates: 'int8'"),
         ({"operand": "bf16/fp32"}, "operand must be scaled by tensor, row or blockN for scales in fp32, not "
          "'bf16/fp32'"),

@@ -283,7 +283,7 @@ def test_differences_of_outputs() -> None:
         ("--liberty l.lib --stages 2", "stages must be 1 where energies are measured, not '2'"),
         ("--liberty l.lib --operand bf16,e5f9", "operand must be .* where energies are measured, not 'e5f9'"),
         ("--liberty l.lib --accumulate bf16", "accumulate must be fp32 where energies are measured, not 'bf16'"),
-        ("--operand mxfp4/row", "operand must have no scale of its own, .*"),
+        ("--operand mxfp4/row", "operand must have no modifier for scales .*"),
         ("--weight bf15", "weight must be one of bf16, .*"),
         ("--between fp32/up", "modifiers of between must be truncate or stochastic, .*"),
         ("--seed -1", "seed must be an integer from 0 to 4294967295, not -1"),
