@@ -1,4 +1,4 @@
-"""What studies share: trials over processes of this machine or the workers of a cluster, and what comes of them."""
+"""Trials of studies, over processes of this machine or the workers of a cluster, and their results."""
 
 import json
 import os
@@ -28,7 +28,7 @@ _ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
 @dataclass(frozen=True)
 class Measured(Record):
-    """What was measured in a study, where, and with what."""
+    """Measurements of a study, with machine and tools."""
 
     date: str
     machine: str

@@ -128,7 +128,7 @@ _TOKEN = re.compile(
 )
 _PLAIN = re.compile(r"[\w.+-]+", re.ASCII)
 _MISREAD = re.compile(r'\\\n|\n|\\"|[{}]|/(?=\\*[/*])')
-"""What other readers take for the end of a string, or for a group or a comment, inside a string."""
+"""Text inside a string that other readers take for its end, or for a group or a comment."""
 _SINGLE = re.compile(r"values|index_\d|capacitive_load_unit")
 """Lists that a group has once."""
 _DEEPEST = 32

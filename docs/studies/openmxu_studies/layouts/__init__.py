@@ -1,4 +1,4 @@
-"""What number formats cost in layouts: cores, wires, delays and energies of elements, with several seeds each.
+"""Cost of number formats in layouts: cores, wires, delays and energies of elements, with several seeds each.
 
 ::
 

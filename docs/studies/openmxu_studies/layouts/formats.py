@@ -58,7 +58,7 @@ _FIGURES: Mapping[str, Callable[[Cost], Sequence[float]]] = {
     "energy": lambda cost: cost.wired_pj,
     "energy without wires": lambda cost: cost.bare_pj,
 }
-"""What is compared with bf16, as means over the seeds."""
+"""Quantities to compare with bf16's, as means over the seeds."""
 
 
 def to_markdown(report: Layouts) -> str:

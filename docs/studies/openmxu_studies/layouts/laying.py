@@ -64,7 +64,7 @@ def _peers(folder: Path | None) -> list[Point]:
 
 
 def _cost(design: Point, foundry: Foundry, tell: Tell) -> tuple[Cost, Outcome]:
-    """What a design takes, and its layouts."""
+    """Cost of a design, and its layouts."""
     source = Source(design.name, design.top, design.in_form(AREA))
     outcome = _densest(source, foundry, tell)
     bare, wired = [], []

@@ -24,7 +24,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Finding:
-    """What a case took."""
+    """Cost of a case."""
 
     case: Case
     products: int

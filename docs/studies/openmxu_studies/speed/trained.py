@@ -16,7 +16,7 @@ Example = tuple[nn.Module, torch.Tensor]
 
 
 class _Sum(nn.Module):
-    """What some layers give, added to what others give."""
+    """Sum of the outputs of two branches."""
 
     def __init__(self, layers: nn.Module, others: nn.Module | None = None) -> None:
         super().__init__()
@@ -88,7 +88,7 @@ def mobilenet() -> Example:
 
 
 class _Recurrent(nn.Module):
-    """What an LSTM of two layers gives at each step."""
+    """Output of an LSTM of two layers at each step."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
