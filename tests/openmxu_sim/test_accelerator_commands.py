@@ -55,7 +55,7 @@ def _rows(shown: str) -> list[list[str]]:
 def test_compile_and_run(folder: Path, command: Command, shown: Said) -> None:
     code, out, err = command(f"compile model.onnx {_SIZE} -o model.mxa")
     assert (code, [row[1] for row in _rows(out)]) == (0, ["first", "dense", "all"])
-    assert "the host computes: Softmax shares: no operator of the accelerator" in err
+    assert "the host computes: Softmax shares: not an operator of the accelerator" in err
     out = shown("run model.mxa --input x.npz -o y.npz --check")
     assert "0 of 65,536 words of the scratchpad differ from the definition." in out
     rows = [re.findall(r"\d[\d,.]*", line) for line in out.splitlines() if "%" in line]

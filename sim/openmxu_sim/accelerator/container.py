@@ -130,7 +130,7 @@ def _layer(fields: dict[str, Any], commands: int) -> LayerReport:
     first, last = map(int, fields["commands"])
     cycles, products = int(fields["cycles"]), int(fields["products"])
     if not 0 <= first <= last <= commands or not 1 <= cycles < _MOST or not 0 <= products < _MOST:
-        raise ValueError("a layer has commands, cycles or products that cannot be")
+        raise ValueError("a layer has impossible commands, cycles or products")
     return LayerReport(str(fields["name"]), range(first, last), cycles, products)
 
 

@@ -167,7 +167,7 @@ def _table(network: "CompiledNetwork", ends: Sequence[int]) -> str:
 
 def _run(options: argparse.Namespace) -> int:
     if options.check and options.engine is not None:
-        raise ValueError("check requires the simulation: the engine model is what it compares with")
+        raise ValueError("check requires the simulation, which it compares with the engine model")
     if _chosen(options) and not _is_model(options.model):
         raise ValueError(f"{_chosen(options)[0]} must be left out with a compiled network, which has its own")
     compiled = partial(_compiled, options)

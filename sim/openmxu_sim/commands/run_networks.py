@@ -182,7 +182,7 @@ def _without_repetition(pairs: "list[tuple[str, Any]]") -> "dict[str, Any]":
     counts = Counter(name for name, _ in pairs)
     twice = next((name for name, count in counts.items() if count > 1), None)
     if twice is not None:
-        raise ValueError(f"{twice!r} is there twice")
+        raise ValueError(f"{twice!r} occurs twice")
     return dict(pairs)
 
 

@@ -130,7 +130,7 @@ class _Reader:
             return
         handler = _HANDLERS.get(node.op_type)
         if handler is None or node.domain not in ("", "ai.onnx"):
-            raise _HostError("no operator of the accelerator")
+            raise _HostError("not an operator of the accelerator")
         unknown = [name for name in node.input[:1] if name not in self._tensors]
         if unknown:
             raise _HostError(f"{unknown[0]} is not one of its results")
@@ -140,7 +140,7 @@ class _Reader:
         """The layer behind a tensor, if nothing else reads it: it may be changed."""
         layer = next((layer for layer in self._found.layers if layer.name == self._tensors[name][0]), None)
         if layer is None or self._readers[name] > 1 or layer.weight is None:
-            raise _HostError(f"{name} is no result of a product that nothing else reads")
+            raise _HostError(f"{name} is not the result of a product that nothing else reads")
         if layer.relu or layer.high is not None:
             raise _HostError(f"{name} is behind ReLU")
         return layer
@@ -162,7 +162,7 @@ class _Reader:
     def _constant(self, node: NodeProto, index: int) -> Any:
         name = node.input[index] if index < len(node.input) else ""
         if name and name not in self._constants:
-            raise _HostError(f"{name} is no constant")
+            raise _HostError(f"{name} is not a constant")
         return self._constants.get(name)
 
     def _name(self, node: NodeProto) -> str:
@@ -198,7 +198,7 @@ class _Reader:
         if flat or len(kernel) != 2 or attributes.get("ceil_mode", 0) or set(attributes.get("dilations", [1])) != {1}:
             raise _HostError("it is not a pool of an image without dilation")
         if any(self._readers[name] for name in node.output[1:]):
-            raise _HostError("it also gives the places of the largest pixels")
+            raise _HostError("it also outputs the indices of the largest pixels")
         pads = _padding(attributes, shape, kernel, strides)
         layer = Layer(self._name(node), source, kernel, strides, pads)
         if node.op_type == "MaxPool":
@@ -215,7 +215,7 @@ class _Reader:
         source, shape, flat = self._tensors[node.input[0]]
         weight = self._constant(node, 1)
         if not flat or weight is None or weight.ndim != 2:
-            raise _HostError("it is no product of a vector and a constant matrix")
+            raise _HostError("it is not a product of a vector and a constant matrix")
         if attributes.get("transA", 0) or attributes.get("alpha", 1) != 1 or attributes.get("beta", 1) != 1:
             raise _HostError("alpha and beta must be 1, and transA 0")
         matrix = np.asarray(weight if attributes.get("transB", 0) else weight.T, np.float32)
@@ -232,7 +232,7 @@ class _Reader:
     def _sum(self, node: NodeProto, _: dict[str, Any]) -> None:
         names = list(node.input)
         if len(names) != 2 or not self._found.layers:
-            raise _HostError("it adds no two results of layers")
+            raise _HostError("it does not add two results of layers")
         constants = [name for name in names if name in self._constants]
         if constants:
             [other] = [name for name in names if name not in constants]
@@ -240,11 +240,11 @@ class _Reader:
             assert layer.weight is not None
             fits = self._tensors[other][2] and bias.shape in ((len(layer.weight),), (1, len(layer.weight)))
             if layer.bias is not None or layer.added or not fits:
-                raise _HostError("it adds no bias of a dense layer")
+                raise _HostError("it does not add a bias of a dense layer")
             self._change(other, node, bias=self._bias(bias))
             return
         if any(name not in self._tensors for name in names) or len({self._tensors[name][1:] for name in names}) > 1:
-            raise _HostError("its operands are no results of one shape")
+            raise _HostError("its operands are not results of one shape")
         for name, other in (names, names[::-1]):
             later = [layer.name for layer in self._found.layers]
             behind = self._tensors[other][0]

@@ -424,7 +424,7 @@ def _require_unit(number: int, gradients: Any) -> None:
     if not thread.contexts:
         raise EscapeError(
             "these products were made on a unit, and their derivatives would be computed elsewhere; "
-            "call backward() in the context of a unit, too"
+            "also call backward() in the context of a unit"
         )
 
 

@@ -290,7 +290,7 @@ def test_differences_of_outputs() -> None:
         ("--area --operand mxfp4", "--area must go with one plain format, not with mxfp4"),
         ("--area --weight fp16 --between bf16", "--area must go with one plain format, not with fp16, bf16"),
         ("--layers deep.json", "--layers must be a file of JSON, not 'deep.json': .*"),
-        ("--layers twice.json", "--layers must be a file of JSON, not 'twice.json': 'a' is there twice"),
+        ("--layers twice.json", "--layers must be a file of JSON, not 'twice.json': 'a' occurs twice"),
         ("--layers absent.json", "--layers must be a readable file, not 'absent.json': .*"),
         ("--layers y.npz", "--layers must be a readable file, not 'y.npz': .*"),
         ("--layers half.json", "--layers must be a file of JSON, not 'half.json': .*"),

@@ -186,7 +186,7 @@ def _dense(weight: float) -> Any:
 _POOL = partial(_model, "y = MaxPool <kernel_shape = [2, 2]> (x)")
 _SIZES = "input x must have fixed sizes, 1 x C x H x W or 1 x K, not"
 _BEGIN = "model must begin with layers of the accelerator"
-_OTHER, _DILATED = "no operator of the accelerator", "it is not a convolution of an image without dilation"
+_OTHER, _DILATED = "not an operator of the accelerator", "it is not a convolution of an image without dilation"
 _MIXED = "[first] a = CONV (x, k) [wave] b = Sin (a) y = Concat <axis = 1> (x, b)"
 
 
