@@ -221,7 +221,7 @@ def prepare(config: AcceleratorConfig, shape: tuple[int, int, int], layers: Sequ
         shapes[layer.name] = _shape_of(layer, shapes)
         products[layer.name] *= math.prod(shapes[layer.name][1:])
         if (width := shapes[layer.name][2]) > config.depth:
-            raise ValueError(f"a row of {layer.name} must have at most {config.depth} pixels, not {width}")
+            raise ValueError(f"an image row of {layer.name} must have at most {config.depth} pixels, not {width}")
     pictures, end = dict[str, Picture](), 0
     for name, (channels, height, width) in shapes.items():
         border = _border(name, layers)

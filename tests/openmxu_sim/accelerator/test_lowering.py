@@ -156,7 +156,7 @@ def test_a_network_on_the_machine() -> None:
             "weights of first must be for 5 channels of .3, 3., not 3 of .3, 3.",
         ),
         ({"kernel": (12, 3)}, "weights of first must be for 5 channels of .12, 3., not 5 of .3, 3."),
-        ({"stride": (1, 1), "padding": (0, 9, 0, 0)}, "a row of first must have at most 16 pixels, not 18"),
+        ({"stride": (1, 1), "padding": (0, 9, 0, 0)}, "an image row of first must have at most 16 pixels, not 18"),
     ],
     ids=["channels", "kernel", "line"],
 )

@@ -117,9 +117,9 @@ def test_two_areas() -> None:
 @pytest.mark.parametrize(
     ("rows", "shape", "stride", "message"),
     [
-        (_LEAST - 1, (5, 9, 7), None, f"scratchpad must have at least {8 * _LEAST} bytes for one line of each"),
-        (1024, (5, 3, 2000), (1, 200), "scratchpad must have at least 96264 bytes for one line of each"),
-        (1, (1, 1, 1), (1, 1), "scratchpad must have at least 40 bytes for one line of each layer, 5 rows, not 8"),
+        (_LEAST - 1, (5, 9, 7), None, f"scratchpad must have at least {8 * _LEAST} bytes for one image row of each"),
+        (1024, (5, 3, 2000), (1, 200), "scratchpad must have at least 96264 bytes for one image row of each"),
+        (1, (1, 1, 1), (1, 1), "scratchpad must have at least 40 bytes for one image row of each layer, 5 rows, not 8"),
         (1 << 16, (5, 40, 4999), (1, 500), "trips of x must be an integer from 1 to 4095, not 5001"),
     ],
 )
