@@ -42,7 +42,7 @@ def fit(config: AcceleratorConfig, shape: tuple[int, int, int], layers: Sequence
         return compose(config, network, partial(commands_of, config, network.pictures))
     least = 1 + max(_Striped(config, network.pictures, layer).rows(1) for layer in network.layers)
     if (least := min(least, end)) > config.rows:
-        raise too_small(config, "scratchpad", least, config.rows, "one line of each layer")
+        raise too_small(config, "scratchpad", least, config.rows, "one image row of each layer")
     first, places = 0, _shared(size, network, 0)
     alternative = _end(size, places)
     while _end(size, places) > config.rows or any(each.plane > _MOST_TRIPS * each.pitch for each in places.values()):
