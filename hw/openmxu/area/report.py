@@ -1,17 +1,15 @@
 """Area reports: measure design points on targets, write what was found."""
 
-import importlib
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from openmxu import yosys
 from openmxu.area.finding.findings import Entry, Report, Term
 from openmxu.area.pages.export import to_csv, to_json
 from openmxu.area.pages.markdown import to_markdown, to_summary
 from openmxu.area.run.choice import TIME_LIMIT, check_options, choose
-from openmxu.area.run.energy import Energy, find_meter, is_metered, planned
+from openmxu.area.run.energy import Energy, Meter, find_meter, is_metered, planned
 from openmxu.area.run.measure import Result
 from openmxu.area.run.schedule import Workers, measure_all, workers
 from openmxu.area.subject.ablation import ablation_points
@@ -48,9 +46,6 @@ FILES = (
     "report.html",
 )
 """The files of a report. Pages for people come last, so that the files to which they refer exist."""
-
-_Measure = Callable[[Sequence[Result], Workers, Callable[[str], None]], list[Energy]]
-"""Measures the energies of results."""
 
 ORDERS = 5
 """Number of other orders in a full report."""
@@ -126,9 +121,9 @@ def report(
     chosen, notes = choose(extent, targets, liberty, recipes)
     if orders and not any(target.has_orders for target in chosen):
         raise ValueError("orders must be 0 without a target whose gates ABC maps by a script of ours, such as generic")
-    to_images, to_html = _find("plot", "to_images"), _find("html", "to_html")
+    _check_extras()
     energy = energy or layer is not None
-    meter = _find_meter(chosen, layer, required=energy) if energy or extent == "full" else None
+    player = _find_player(chosen, layer, required=energy) if energy or extent == "full" else None
     designs = list(CATALOG.values()) if points is None and extent != "quick" else []
     every = points is not None
     plan = _plan(chosen, points or once([*_points(extent), *(energy_points() if energy else [])]), every=every)
@@ -138,17 +133,17 @@ def report(
         reserve(*(output / name for name in FILES)) as outputs,
         workers(jobs, cluster, limit, tell) as where,
     ):
-        if meter:
-            meter([], where, lambda line: None)  # reports a bad layer or a missing compiler before the work
+        if player:
+            player.measure([], where, lambda line: None)  # reports a bad layer or a missing compiler before the work
         tool = yosys.prepare(tell)
         for note in notes:  # only now: a mistake is reported alone
             tell(note)
         areas = replace(
-            _measured(plan, designs, where, tell, tool=tool, meter=meter),
+            _measured(plan, designs, where, tell, tool=tool, player=player),
             made_by=provenance()["OpenMXU"],
             layer=layer.name if layer else "",
         )
-        contents = _contents(areas, to_images(areas), to_html)
+        contents = _contents(areas)
         files = [output / name for name in FILES if name in contents]
         for path in files:
             outputs.write_bytes(path, contents[path.name])
@@ -162,7 +157,7 @@ def _measured(
     tell: Callable[[str], None],
     *,
     tool: str,
-    meter: _Measure | None,
+    player: "_Player | None",
 ) -> Report:
     """Areas and delays, those of the catalog's designs, and energies."""
     targets = list(dict.fromkeys(target for target, _ in plan))
@@ -170,7 +165,7 @@ def _measured(
         f"{len(group)} {noun}{'s' * (len(group) != 1)}" for group, noun in ((plan, "measurement"), (targets, "target"))
     )
     tell(f"{' on '.join(sizes)} with {tool}")
-    measured = measure_all(plan, where, tell, *([is_metered] if meter else []))
+    measured = measure_all(plan, where, tell, *([is_metered] if player else []))
     results = [result for result in measured if not result.point.order]
     gates = [target for target in targets if target.recipe == "area"]
     catalog = []
@@ -181,7 +176,7 @@ def _measured(
         tool,
         results,
         catalog,
-        energies=meter(results, where, tell) if meter else [],
+        energies=player.measure(results, where, tell) if player else [],
         reordered=[result for result in measured if result.point.order],
     )
 
@@ -192,7 +187,7 @@ def _plan(targets: Sequence[Target], points: Sequence[Point], *, every: bool) ->
         (target, point)
         for target in targets
         for point in points
-        if point.is_for(target.recipe) and (every or target.recipe != "sized" or point.part == PROCESSING_ELEMENT)
+        if point.is_for(target.recipe) and (every or target.recipe != "sized" or point.kind == PROCESSING_ELEMENT)
     ]
 
 
@@ -208,37 +203,57 @@ def _reordered(plan: Sequence[tuple[Target, Point]], count: int, *, every: bool)
 
 def _is_reordered(target: Target, point: Point) -> bool:
     """Headlines are about areas by the recipe for areas, and about delays of elements by the one for speed."""
-    wanted = target.is_ranked or (target.recipe == "speed" and point.part == PROCESSING_ELEMENT)
+    wanted = target.is_ranked or (target.recipe == "speed" and point.kind == PROCESSING_ELEMENT)
     is_doubtful = target.library is not None and target.library.doubt != ""
     return is_headline(point) and wanted and not is_doubtful
 
 
-def _find_meter(targets: Sequence[Target], layer: Path | None, *, required: bool) -> _Measure | None:
-    """The function that measures energies of results, if there is a library to measure them with."""
+@dataclass(frozen=True)
+class _Player:
+    """Measures the energies of results, also with the operands of a layer."""
+
+    meter: Meter
+    layer: Path | None
+
+    def measure(self, results: Sequence[Result], where: Workers, tell: Callable[[str], None]) -> list[Energy]:
+        plan = planned(results, layer=self.layer is not None)
+        tell(f"{len(plan)} energies")
+        return self.meter(plan, where, tell, self.layer)
+
+
+def _find_player(targets: Sequence[Target], layer: Path | None, *, required: bool) -> _Player | None:
+    """The player, if there is a library to measure energies with."""
     if not any(target.library is not None and target.name != "generic" for target in targets):
         if required:
             raise ValueError("--energy needs a cell library that has energies: --liberty FILE")
         return None
     if layer is not None and not layer.is_file():
         raise ValueError(f"--layer must be a file, and {str(layer)!r} is none")
-    meter = find_meter()
-
-    def measure(results: Sequence[Result], where: Workers, tell: Callable[[str], None]) -> list[Energy]:
-        plan = planned(results, layer=layer is not None)
-        tell(f"{len(plan)} energies")
-        return meter(plan, where, tell, layer)
-
-    return measure
+    return _Player(find_meter(), layer)
 
 
-def _contents(areas: Report, images: Mapping[str, bytes], to_html: Callable[..., str]) -> dict[str, bytes]:
+def _check_extras() -> None:
+    """Refuse to measure what could not be shown."""
+    try:
+        import scipy.special  # noqa: F401, PLC0415  # for the curves' intervals
+
+        from openmxu.area.pages import html, plot  # noqa: F401, PLC0415
+    except ModuleNotFoundError as error:
+        raise OSError(f"area reports need {error.name}, which is not installed: {install('area')}") from None
+
+
+def _contents(areas: Report) -> dict[str, bytes]:
     """The files of a report, by name."""
+    from openmxu.area.pages.html import to_html  # noqa: PLC0415  # an extra, as above
+    from openmxu.area.pages.plot import to_images  # noqa: PLC0415  # the same
+
+    images = to_images(areas)
     return {
         "area.json": to_json(areas).encode(),
         "area.csv": to_csv(areas).encode(),
         **images,
-        "summary.md": to_summary(areas).encode(),
-        "report.md": to_markdown(areas).encode(),
+        "summary.md": to_summary(areas, images).encode(),
+        "report.md": to_markdown(areas, images).encode(),
         "report.html": to_html(areas, images).encode(),
     }
 
@@ -282,13 +297,3 @@ def _points(extent: str) -> list[Point]:
         return quick_points()
     points = [*full_points(), *other_points()] if extent == "full" else default_points()
     return once([*points, *ablation_points()])
-
-
-def _find(module: str, function: str) -> Callable[..., Any]:
-    """A function whose module needs an extra, and is loaded only here."""
-    try:
-        importlib.import_module("scipy.special")  # for the curves' intervals
-        render: Callable[..., Any] = getattr(importlib.import_module(f"openmxu.area.pages.{module}"), function)
-    except ModuleNotFoundError as error:
-        raise OSError(f"area reports need {error.name}, which is not installed: {install('area')}") from None
-    return render

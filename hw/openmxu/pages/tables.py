@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 
 class Marked(str):
@@ -48,3 +49,18 @@ def span(values: Sequence[float], digits: int = 2) -> str:
     """The smallest and the largest of some values, once if they are written alike."""
     low, high = f"{min(values):,.{digits}f}", f"{max(values):,.{digits}f}"
     return low if low == high else f"{low} to {high}"
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of a report, which may have no rows; the first ``words`` columns hold words, all others numbers."""
+
+    headings: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    words: int = 1
+
+    def __bool__(self) -> bool:
+        return bool(self.rows)
+
+    def __str__(self) -> str:
+        return table(self.headings, self.rows, words=self.words)

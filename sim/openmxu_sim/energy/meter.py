@@ -143,7 +143,7 @@ def netlist_of(result: Result, limit: float = yosys.TIME_LIMIT) -> TimedNetlist:
 
     def make() -> bytes:
         script = result.script if NETLIST in result.script else f"{result.script}setundef -zero\n{_WRITE}"
-        text = result.point.in_form(result.target.form)
+        text = result.point.rtlil(result.target.form)
         return pack(yosys.run(script, text, [NETLIST], libraries=libraries, limit=limit)[NETLIST])
 
     libraries = {"cells.lib": library.text}

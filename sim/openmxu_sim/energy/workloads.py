@@ -31,7 +31,7 @@ import numpy as np
 import numpy.typing as npt
 
 from openmxu.area.run.energy import LAYER, METERED, NORMAL
-from openmxu.area.subject.points import ADDER, CONVERTER, ELEMENTS, MULTIPLIER_TO_FP32, Point
+from openmxu.area.subject.points import ADDER, CONVERTER, MULTIPLIER_TO_FP32, PROCESSING_ELEMENT, Point
 from openmxu.runtime.extras import install
 from openmxu.spec.stages import split_stages
 from openmxu_sim import golden
@@ -157,7 +157,7 @@ def workload(point: Point, kind: str, *, stretches: int = 256, seed: int = 0, la
     if kind not in kinds:
         raise ValueError(f"operands must be one of {', '.join(kinds)}, not {kind!r}")
     if point.part not in METERED or point.format is None:
-        raise ValueError(f"part must be one of {', '.join(METERED)} for energies, not {point.part!r}")
+        raise ValueError(f"part must be one of {', '.join(METERED)} for energies, not '{point.part}'")
     terms, before = point.terms, 1 + 2 * point.terms + int(point.options["stages"])
     rng = np.random.default_rng(seed)
     more = 2 * (terms - 1)
@@ -314,7 +314,7 @@ def _converter(point: Point, beats: _Beats, counted: npt.NDArray[np.bool_]) -> W
     )
 
 
-_MAKERS = dict.fromkeys(ELEMENTS.values(), _element) | {CONVERTER: _converter}
+_MAKERS = {PROCESSING_ELEMENT: _element, CONVERTER: _converter}
 """Makers of workloads for parts with other ports than two operands and a result."""
 
 

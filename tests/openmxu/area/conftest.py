@@ -9,7 +9,7 @@ from rich.console import Console
 
 from openmxu import yosys
 from openmxu.area import Point, Report, Result, to_table
-from openmxu.area.subject.points import PROCESSING_ELEMENT
+from openmxu.area.subject.points import PROCESSING_ELEMENT, Text
 from openmxu.area.target.targets import Area, Target, choose_targets
 from openmxu.spec.formats import FORMATS, FloatFormat
 
@@ -39,7 +39,8 @@ def result(
     known = FORMATS[fmt] if isinstance(fmt, str) else fmt
     width, own = (known, None) if isinstance(known, int) else (known.significand_width, known)
     options = {"subnormals": "flush", "stages": int(part == PROCESSING_ELEMENT), **options}
-    point = Point(part, width, own, "top", str, options, size=size, order=order)
+    terms = options.get("terms", 1)
+    point = Point(part, width, own, "top", Text(""), options, size=size, order=order, terms=terms)
     counted = Area(area, area, 0.0, cell_area=area, cells={"NAND2": 1}) if isinstance(area, float | int) else area
     error = "" if counted else f"Yosys: exit code 1\n{COMPLAINT}"
     return Result(point, target, counted, error, "", point.name, delay=delay)

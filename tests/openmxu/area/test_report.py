@@ -19,7 +19,7 @@ from openmxu import yosys
 from openmxu.area import TARGETS, Point, report
 from openmxu.area.run import job, schedule
 from openmxu.area.run.schedule import Left
-from openmxu.area.subject.points import PRODUCT, chosen_points
+from openmxu.area.subject.points import PRODUCT, Text, chosen_points
 from openmxu.area.target.targets import choose_targets, in_order
 from openmxu.arith import Multiplier
 from openmxu.cells.liberty import generic_library
@@ -40,13 +40,13 @@ def point(name: str, function: Callable[[Value], Value], *, registered: bool = F
         m.d["sync" if registered else "comb"] += o.eq(function(i))
         return str(rtlil.convert(m, name=name, ports=[i, o]))
 
-    return Point(name, 1, None, name, text)
+    return Point(name, 1, None, name, Text(text()))
 
 
 NAND = point("nand", lambda i: ~(i[0] & i[1]))
 MAJORITY = point("majority", lambda i: (i[0] & i[1]) | (i[2] & (i[0] | i[1])))
 REGISTER = point("register", lambda i: i[0], registered=True)
-BROKEN = Point("broken", 1, None, "elsewhere", NAND.rtlil)
+BROKEN = Point("broken", 1, None, "elsewhere", NAND.source)
 
 
 def test_areas_counted_by_hand(tmp_path: Path, tool: str) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from openmxu import yosys
-from openmxu.area.subject.peers import read_peer, read_peers
+from openmxu.area.subject.peers import read_peers
 from openmxu.area.subject.points import MULTIPLIER, PROCESSING_ELEMENT, Point, point
 from openmxu.cells.energies import read_cells
 from openmxu.export.provenance import provenance
@@ -60,12 +60,12 @@ def _peers(folder: Path | None) -> list[Point]:
     """Elements of others."""
     if folder is None:
         return []
-    return [read_peer(peer, folder, yosys.TIME_LIMIT) for peer in read_peers(folder) if peer.ours.design == "pe"]
+    return [peer.design.read(yosys.TIME_LIMIT) for peer in read_peers(folder) if peer.ours.design == "pe"]
 
 
 def _cost(design: Point, foundry: Foundry, tell: Tell) -> tuple[Cost, Outcome]:
     """Cost of a design, and its layouts."""
-    source = Source(design.name, design.top, design.in_form(AREA))
+    source = Source(design.name, design.top, design.rtlil(AREA))
     outcome = _densest(source, foundry, tell)
     bare, wired = [], []
     if design.format:  # a peer's operands are not known
@@ -76,7 +76,7 @@ def _cost(design: Point, foundry: Foundry, tell: Tell) -> tuple[Cost, Outcome]:
     return (
         Cost(
             name=design.name,
-            part=", ".join(filter(None, [design.part, design.variant])),
+            part=", ".join(filter(None, [design.kind, design.variant])),
             format=str(design.format or ""),
             cells=record["cells"],
             buffers=record["buffers"],

@@ -1,16 +1,16 @@
-"""Designs of others and our own parts, measured alike, in one run."""
+"""Foreign designs and our own parts, measured alike, in one run."""
 
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 from pathlib import Path
 
 from openmxu import yosys
 from openmxu.area.run.choice import TIME_LIMIT, check_options, choose
 from openmxu.area.run.measure import Result
 from openmxu.area.run.schedule import measure_all, workers
-from openmxu.area.subject.peers import Peer, PeerPoint, read_own, read_peer, read_peers
+from openmxu.area.subject.foreign import ForeignPoint
+from openmxu.area.subject.peers import Peer, read_peers
 from openmxu.area.target.targets import Target
 from openmxu.export.provenance import provenance
 from openmxu.runtime.files import folder as output_folder
@@ -135,7 +135,7 @@ def compare_peers(
         tool = yosys.prepare(tell)
         for note in notes:
             tell(note)
-        designs, points = _read(folder, peers, limit, tell)
+        designs, points = _read(peers, limit, tell)
         plan = [(target, point) for target in chosen for point in points]
         tell(f"{len(plan)} measurement{'s' * (len(plan) != 1)} of {len(points)} designs with {tool}")
         figures = tuple(map(_figures, measure_all(plan, where, tell)))
@@ -146,26 +146,24 @@ def compare_peers(
 
 
 def _read(
-    folder: Path, peers: Sequence[Peer], limit: float, tell: Callable[[str], None]
-) -> tuple[list[ComparedDesign], list[PeerPoint]]:
+    peers: Sequence[Peer], limit: float, tell: Callable[[str], None]
+) -> tuple[list[ComparedDesign], list[ForeignPoint]]:
     """All designs, each of ours once and before those that are compared with it."""
-    parts = {peer.ours.name: peer.ours for peer in peers}
+    readers: dict[ComparedDesign, Callable[[float], ForeignPoint]] = {}
+    for name, ours in {peer.ours.name: peer.ours for peer in peers}.items():
+        readers[ComparedDesign(name)] = ours.read
+        for peer in (peer for peer in peers if peer.ours.name == name):
+            about = (peer.url, peer.licence, peer.version, peer.notes)
+            readers[ComparedDesign(peer.design.name, name, *about)] = peer.design.read
     designs: list[ComparedDesign] = []
-    points: list[PeerPoint] = []
-
-    def add(design: ComparedDesign, read: Callable[[], PeerPoint]) -> None:
+    points: list[ForeignPoint] = []
+    for design, read in readers.items():
         tell(f"reading {design.name}")
         try:
-            points.append(read())
+            points.append(read(limit))
             designs.append(replace(design, sha256=points[-1].sha256))
         except yosys.SynthesisError as error:
             designs.append(replace(design, error=str(error)))
-
-    for name, ours in parts.items():
-        add(ComparedDesign(name), partial(read_own, ours, limit))
-        for peer in (peer for peer in peers if peer.ours.name == name):
-            about = {key: getattr(peer, key) for key in ("url", "licence", "version", "notes")}
-            add(ComparedDesign(peer.name, name, **about), partial(read_peer, peer, folder, limit))
     return designs, points
 
 
@@ -178,7 +176,7 @@ def _target(target: Target) -> ComparedTarget:
 def _figures(result: Result) -> Figures:
     """The figures of a measurement; no delay where the clock is not known."""
     area, point = result.area, result.point
-    assert isinstance(point, PeerPoint)
+    assert isinstance(point, ForeignPoint)
     figures = Figures(point.name, result.target.label, error=result.error, figure=result.figure)
     if area is None:
         return figures

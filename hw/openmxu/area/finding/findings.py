@@ -1,12 +1,12 @@
 """Findings from measurements: ratios, curves, costs, and the areas of whole designs."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import hypot
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,11 +15,13 @@ from openmxu.area.finding.fronts import Front, area_fronts, energy_fronts
 from openmxu.area.run.energy import Energy
 from openmxu.area.run.measure import Result
 from openmxu.area.subject.ablation import ABLATIONS, Ablation
-from openmxu.area.subject.points import ADDER, ARRAY, ELEMENTS, MULTIPLIER, PROCESSING_ELEMENT, PRODUCT, UNIT, Point
+from openmxu.area.subject.points import ADDER, ARRAY, MULTIPLIER, PROCESSING_ELEMENT, PRODUCT, UNIT, Point, kind
 from openmxu.area.target.targets import Area, Target
 from openmxu.catalog import Design
 
 FloatOrArray = TypeVar("FloatOrArray", float, NDArray[np.float64])
+
+BASE = "bf16"
 
 CLAIMS = {"fp16": 2.0, "fp32": 8.0}
 """Claimed area relative to bf16: bf16 is half of fp16, and an eighth of fp32."""
@@ -38,7 +40,7 @@ AS_BUILT = f"{MULTIPLIER} as hardware has each format"
 _BUILT = {"bf16": "", "fp16": ", ieee", "fp32": ", ieee"}
 """By format, the end of the name of its multiplier as hardware has it."""
 
-_COMPARED = (PRODUCT, MULTIPLIER, AS_BUILT, ADDER, PROCESSING_ELEMENT, ELEMENTS[4], ARRAY, UNIT)
+_COMPARED = (PRODUCT, MULTIPLIER, AS_BUILT, ADDER, PROCESSING_ELEMENT, kind(PROCESSING_ELEMENT, 4), ARRAY, UNIT)
 
 SWEEP_EXPONENT = 8
 """Exponent bits of the multipliers whose areas are fitted; it must not vary with the significand width."""
@@ -83,6 +85,13 @@ class Fit:
     def __call__(self, width: FloatOrArray) -> FloatOrArray:
         """The curve's area at ``width``."""
         return self.a.value + self.b.value * width + self.c.value * width**2
+
+
+class Figure(NamedTuple):
+    """A figure, and its standard deviation as a fraction, where that is known."""
+
+    value: float
+    deviation: float | None = None
 
 
 @dataclass(frozen=True)
@@ -206,6 +215,11 @@ class Report:
         return list(dict.fromkeys(result.target for result in self.results))
 
     @cached_property
+    def ranked(self) -> list[Target]:
+        """The targets that verdicts are about."""
+        return [target for target in self.targets if target.is_ranked]
+
+    @cached_property
     def counted(self) -> list[Target]:
         """The targets whose area covers the whole design, without DSP blocks beside it."""
         return [target for target in self.targets if target.counts_all]
@@ -235,11 +249,11 @@ class Report:
 
     @cached_property
     def _ordinary(self) -> dict[tuple[Target, str], list[Result]]:
-        """The results with an area, by target and part, variants left out."""
+        """The results with an area, by target and kind, variants left out."""
         results: dict[tuple[Target, str], list[Result]] = {}
         for result in self.results:
             if result.area and not result.point.variant:
-                results.setdefault((result.target, result.point.part), []).append(result)
+                results.setdefault((result.target, result.point.kind), []).append(result)
         return results
 
     def by_format(self, target: Target, part: str) -> dict[str, Result]:
@@ -278,30 +292,46 @@ class Report:
         )
         return [fit for fit in fits if fit]
 
+    def areas(self, target: Target, part: str) -> dict[str, Figure]:
+        """The areas of a part on a target, by format, with their deviations over orders."""
+        areas = {}
+        for name, result in self.by_format(target, part).items():
+            spread = self.spread(result)
+            if result.area and result.area.area:
+                areas[name] = Figure(result.area.area, spread.area if spread else None)
+        return areas
+
     @cached_property
     def ratios(self) -> list[Ratio]:
         """The ratios of the claims for each target and part where bf16 and another format were measured."""
         ratios = []
         for target in self.counted:
             for part in _COMPARED:
-                results = self.by_format(target, part)
-                areas = {name: result.area.area for name, result in results.items() if result.area}
-                others = {name: areas[name] / areas["bf16"] for name in CLAIMS if name in areas and "bf16" in areas}
-                if others:
-                    ratios.append(Ratio(target, part, areas["bf16"], others, self._deviations(results, others)))
+                areas = self.areas(target, part)
+                others = {name: areas[name] for name in CLAIMS if name in areas}
+                if others and BASE in areas:
+                    base = areas[BASE]
+                    deviations = {
+                        name: hypot(base.deviation, each.deviation)
+                        for name, each in others.items()
+                        if base.deviation is not None and each.deviation is not None
+                    }
+                    if base.deviation is not None:
+                        deviations[BASE] = base.deviation
+                    values = {name: each.value / base.value for name, each in others.items()}
+                    ratios.append(Ratio(target, part, base.value, values, deviations))
         return ratios
 
-    def _deviations(self, results: Mapping[str, Result], others: Iterable[str]) -> dict[str, float]:
-        """Standard deviations over orders: of the area for bf16, and of the ratios to it."""
-        own = {
-            name: spread.area
-            for name in ("bf16", *others)
-            if (spread := self.spread(results[name])) and spread.area is not None
-        }
-        base = own.get("bf16")
-        return (
-            {} if base is None else {name: hypot(base, area) if name != "bf16" else base for name, area in own.items()}
-        )
+    def played(self, part: str = "", operands: str = "", stages: int | None = None) -> list[Energy]:
+        """The energies without an error, also of one kind of part, one kind of operands, one number of stages."""
+        return [
+            energy
+            for energy in self.energies
+            if not energy.error
+            and part in ("", energy.point.kind)
+            and operands in ("", energy.operands)
+            and stages in (None, energy.point.options.get("stages"))
+        ]
 
     @cached_property
     def spreads(self) -> list[Spread]:

@@ -91,7 +91,7 @@ def _fronts(elements: Iterable[Element]) -> list[Front]:
     groups: dict[tuple[str, str], list[Element]] = {}
     for element in elements:
         point = element.result.point
-        is_one = point.part == PROCESSING_ELEMENT and point.options.get("subnormals") == "flush" and not point.ties
+        is_one = point.kind == PROCESSING_ELEMENT and point.options.get("subnormals") == "flush" and not point.ties
         if is_one and point.format is not None and element.delay:
             groups.setdefault((element.result.target.name, str(point.format)), []).append(element)
     return [

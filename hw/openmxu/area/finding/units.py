@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from openmxu.area.run.energy import IDLE, NORMAL, Energy
 from openmxu.area.subject.designs import register_bits
-from openmxu.area.subject.points import ADDER, CONVERTER, ELEMENTS
+from openmxu.area.subject.points import ADDER, CONVERTER, PROCESSING_ELEMENT, kind
 from openmxu.spec.config import MxuConfig
 from openmxu.spec.formats import FORMATS, FP32
 
@@ -23,7 +23,7 @@ SIZES = (4, 16, 128)
 """Rows, and columns, of the units that reports show."""
 
 Parts = Mapping[tuple[str, str, str], Energy]
-"""Energies on a library with a recipe, by part, format and operands."""
+"""Energies on a library with a recipe, by kind of part, format and operands."""
 
 
 @dataclass(frozen=True)
@@ -67,18 +67,17 @@ def parts_of(energies: Iterable[Energy]) -> Mapping[tuple[str, str], Parts]:
     """Energies of parts with as few stages as possible, by library and recipe."""
     by_recipe: dict[tuple[str, str], dict[tuple[str, str, str], Energy]] = {}
     for energy in energies:
-        point, target = energy.result.point, energy.result.target
-        fewest = 1 if point.is_element else 0
-        if not energy.error and point.options.get("stages") == fewest:
+        point, target = energy.point, energy.target
+        if not energy.error and point.options.get("stages") == int(point.is_element):
             parts = by_recipe.setdefault((target.name, target.recipe), {})
-            parts[point.part, str(point.format), energy.operands] = energy
+            parts[point.kind, energy.format, energy.operands] = energy
     return by_recipe
 
 
 def unit_energy(library: str, recipe: str, config: MxuConfig, parts: Parts) -> UnitEnergy | None:
     """The energy of a unit of one stage on a library with a recipe; none where a part has no energy."""
     name = str(config.operand)
-    busy, still = (parts.get((ELEMENTS[config.terms], name, operands)) for operands in (NORMAL, IDLE))
+    busy, still = (parts.get((kind(PROCESSING_ELEMENT, config.terms), name, operands)) for operands in (NORMAL, IDLE))
     adder = parts.get((ADDER, FP32.name, NORMAL))
     converter = parts.get((CONVERTER, name, NORMAL))
     bits = busy.result.area.flip_flops if busy and busy.result.area else 0

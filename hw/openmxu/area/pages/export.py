@@ -78,7 +78,7 @@ def _result(result: Result) -> dict[str, Any]:
     point, area = result.point, result.area
     return {
         "name": point.name,
-        "part": point.part,
+        "part": point.kind,
         "variant": point.variant,
         "format": point.format and str(point.format),
         "significand_width": point.width,

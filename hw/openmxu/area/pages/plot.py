@@ -3,7 +3,7 @@
 import io
 import re
 import textwrap
-from itertools import cycle
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 import matplotlib
@@ -13,20 +13,20 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, NullLocator
 
-from openmxu.area.chapters.headline import Measured, claimed, panels
+from openmxu.area.chapters.quantities import Measured, quantities
 from openmxu.area.finding.findings import CLAIMS, SWEEP_EXPONENT, Cost, Report
 from openmxu.area.finding.fronts import Front
 from openmxu.area.subject.points import MULTIPLIER, PRODUCT
-from openmxu.area.target.targets import Target
 from openmxu.spec.formats import FORMATS
 
 BLUE, GREY, INK, LINE, PAPER = "#0072b2", "#555555", "#010101", "#dddddd", "#fefefe"
 """Colours that a dark page may replace: of a series, of background marks, of text, of the grid and of the ground."""
 
 # Okabe and Ito's palette, which colour-blind readers can tell apart; shapes and labels repeat the distinction.
-_COLOURS = {PRODUCT: BLUE, MULTIPLIER: "#D55E00"}
-_MARKERS = {PRODUCT: "o", MULTIPLIER: "s"}
+_COLOURS: Mapping[str, str] = {PRODUCT: BLUE, MULTIPLIER: "#D55E00"}
+_MARKERS: Mapping[str, str] = {PRODUCT: "o", MULTIPLIER: "s"}
 _TITLES = {PRODUCT: "significand product alone", MULTIPLIER: "complete multiplier"}
+_BARS = (BLUE, "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
 _HOLLOW: dict[str, Any] = {
     "marker": _MARKERS[MULTIPLIER],
     "color": _COLOURS[MULTIPLIER],
@@ -48,40 +48,53 @@ _STYLE = {
 def to_images(report: Report) -> dict[str, bytes]:
     """The plots for which there are figures."""
     with matplotlib.rc_context(_STYLE):
-        ranked = [target for target in report.targets if target.is_ranked]
         images = {}
-        if drawn := panels(report):
-            figure = Figure(figsize=(6 * len(drawn), max(5.4, 0.62 * len(ranked))), layout="constrained")
-            axes = dict(zip(drawn, figure.subplots(1, len(drawn), squeeze=False)[0], strict=True))
-            if "widths" in axes:
-                _draw_areas(axes["widths"], report)
-            if "ratios" in axes:
-                _draw_ratios(axes["ratios"], report, ranked)
+        if panels := _panels(report):
+            figure = Figure(figsize=(6 * len(panels), max(5.4, 0.62 * len(report.ranked))), layout="constrained")
+            for axes, draw in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
+                draw(axes, report)
             images = {"area.png": _save(figure, "png"), "area.svg": _save(figure, "svg")}
-        if measured := claimed(report):
-            figure = Figure(figsize=(9, 1.8 + 0.5 * len(measured)), layout="constrained")
-            _draw_headline(figure.subplots(), measured)
-            images["headline.svg"] = _save(figure, "svg")
+        measured = [quantity for quantity in quantities(report) if set(CLAIMS) & set(quantity.ratios)]
+        if len(measured) > 1:
+            axes = _axes(9, 1.8 + 0.5 * len(measured))
+            _draw_headline(axes, measured)
+            images["headline.svg"] = _save(axes.figure, "svg")
         costs = [cost for cost in report.costs if cost.target == report.costs[0].target]
         if costs:
-            figure = Figure(figsize=(12, 1.2 + 0.3 * len(costs)), layout="constrained")
-            _draw_costs(figure.subplots(), costs)
-            images["costs.svg"] = _save(figure, "svg")
-        sound = {target.name for target in ranked}
+            axes = _axes(12, 1.2 + 0.3 * len(costs))
+            _draw_costs(axes, costs)
+            images["costs.svg"] = _save(axes.figure, "svg")
         for name, label, all_fronts in (
             ("clock.svg", "area (GE)", report.fronts),
             ("energy.svg", "energy of a cycle (pJ), without wires", report.energy_fronts),
         ):
-            fronts = [front for front in all_fronts if front.library in sound]
+            fronts = [front for front in all_fronts if front.library in {target.name for target in report.ranked}]
             fronts = [front for front in fronts if front.library == fronts[0].library]
             if len(fronts) > 1:
-                figure = Figure(figsize=(9, 5.4), layout="constrained")
-                _draw_fronts(figure.subplots(), fronts, label)
-                images[name] = _save(figure, "svg")
+                axes = _axes(9, 5.4)
+                _draw_fronts(axes, fronts, label)
+                images[name] = _save(axes.figure, "svg")
     return images
 
 
-def _save(figure: Figure, suffix: str) -> bytes:
+def _panels(report: Report) -> Sequence[Callable[[Axes, Report], None]]:
+    """Plots of multipliers and their products: areas of two or more widths, and ratios if there are any."""
+    points = {
+        result.point.width
+        for result in report.results
+        if result.target == report.first and result.point.part in _MARKERS and not result.point.variant
+        if result.area and result.area.area
+    }
+    shown = [ratio for ratio in report.ratios if ratio.part in _MARKERS and ratio.target.is_ranked]
+    return [_draw_areas] * (len(points) > 1) + [_draw_ratios] * bool(shown)
+
+
+def _axes(width: float, height: float) -> Axes:
+    axes: Axes = Figure(figsize=(width, height), layout="constrained").subplots()
+    return axes
+
+
+def _save(figure: Any, suffix: str) -> bytes:
     buffer = io.BytesIO()
     figure.savefig(buffer, format=suffix, dpi=150, metadata={"Date": None} if suffix == "svg" else None)
     return buffer.getvalue()
@@ -91,11 +104,10 @@ def _draw_headline(axes: Axes, measured: list[Measured]) -> None:
     """A row for each quantity: fp16 and fp32 relative to bf16, a mark for each target, the claims as vertical lines."""
     for (name, claim), colour, marker in zip(CLAIMS.items(), (BLUE, "#D55E00"), "os", strict=True):
         _draw_claim(axes, claim, f"{name}, claimed: {claim:.0f}", colour, "right")
+        style: dict[str, Any] = {"color": colour, "marker": marker, "markersize": 6, "alpha": 0.7, "capsize": 3}
         for row, quantity in enumerate(measured):
             for ratio, deviation in quantity.ratios.get(name, ()):
-                axes.errorbar(
-                    ratio, row, xerr=deviation, color=colour, marker=marker, markersize=6, alpha=0.7, capsize=3
-                )
+                axes.errorbar(ratio, row, xerr=deviation, **style)
     axes.axvline(1, color=GREY, linewidth=1)
     axes.set_xscale("log")
     axes.set_xticks([1, 2, 4, 8, 16], ["1", "2", "4", "8", "16"])
@@ -104,8 +116,7 @@ def _draw_headline(axes: Axes, measured: list[Measured]) -> None:
     axes.set_xlim(0.9 * min(1.0, *ratios), 1.2 * max(*ratios, *CLAIMS.values()))
     axes.set_yticks(range(len(measured)), [textwrap.fill(quantity.words, 30) for quantity in measured])
     axes.set_ylim(len(measured) - 0.5, -1.3)
-    axes.set_xlabel("bf16 = 1; a mark for each target, library or clock", fontsize=11)
-    _plain(axes)
+    _finish(axes, "bf16 = 1; a mark for each target, library or clock")
 
 
 def _draw_claim(axes: Axes, claim: float, text: str, colour: str, end: Literal["left", "right"]) -> None:
@@ -118,35 +129,27 @@ def _draw_claim(axes: Axes, claim: float, text: str, colour: str, end: Literal["
 
 def _draw_costs(axes: Axes, costs: list[Cost]) -> None:
     """A bar for each feature, with its saving beside it."""
-    colours = dict(
-        zip(
-            dict.fromkeys(cost.ablation.whole.part for cost in costs),
-            cycle(("#D55E00", BLUE, "#009E73", "#CC79A7", "#E69F00")),
-            strict=False,
-        )
-    )
+    parts = list(dict.fromkeys(cost.ablation.whole.part for cost in costs))
     for row, cost in enumerate(costs):
-        axes.barh(row, 100 * cost.saved, color=colours[cost.ablation.whole.part], height=0.7)
-        axes.annotate(
-            f"{cost.saved:.1%}",
-            (max(100 * cost.saved, 0), row),
-            textcoords="offset points",
-            xytext=(4, 0),
-            va="center",
-            fontsize=9.5,
-        )
+        length = 100 * cost.saved
+        colour = _BARS[parts.index(cost.ablation.whole.part) % len(_BARS)]
+        axes.barh(row, length, color=colour, height=0.7)
+        at: dict[str, Any] = {"textcoords": "offset points", "xytext": (4, 0)}
+        axes.annotate(f"{cost.saved:.1%}", (max(length, 0), row), va="center", fontsize=9.5, **at)
     axes.set_yticks(range(len(costs)), [f"{cost.ablation.subject}: {cost.ablation.feature}" for cost in costs])
     axes.invert_yaxis()
-    axes.set_xlim(min(0.0, *(100 * cost.saved for cost in costs)), 105)
-    axes.set_xlabel("area saved by leaving the feature out (% of the unit that has it)", fontsize=11)
-    axes.set_title(f"What features cost on {costs[0].target.label}", fontsize=12, loc="left")
-    _plain(axes)
+    saved = [100 * cost.saved for cost in costs]
+    axes.set_xlim(min(0.0, *saved), 1.15 * max(saved))
+    _finish(
+        axes,
+        "area saved by leaving the feature out (% of the unit that has it)",
+        title=f"What features cost on {costs[0].target.label}",
+    )
 
 
 def _draw_fronts(axes: Axes, fronts: list[Front], label: str) -> None:
     """Cost against delay, a line for each format, which ends in the cheapest element."""
-    colours = (BLUE, "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", INK)
-    for front, colour, marker in zip(fronts, colours, "os^DvPX", strict=False):
+    for front, colour, marker in zip(fronts, (*_BARS, INK), "os^DvPX", strict=False):
         delays, costs = zip(*front.points, strict=True)
         axes.plot(delays, costs, marker=marker, color=colour, markersize=6, linewidth=1.5, label=front.format)
     axes.set_xscale("log")
@@ -154,11 +157,9 @@ def _draw_fronts(axes: Axes, fronts: list[Front], label: str) -> None:
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
         axis.set_minor_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
-    axes.set_xlabel("delay of the longest path (ns), before placing", fontsize=11)
-    axes.set_ylabel(label, fontsize=11)
-    axes.set_title(f"Processing elements on {fronts[0].library}", fontsize=12, loc="left")
     axes.legend(frameon=False, fontsize=10)
-    _plain(axes)
+    title = f"Processing elements on {fronts[0].library}"
+    _finish(axes, "delay of the longest path (ns), before placing", label, title)
 
 
 def _draw_areas(axes: Axes, report: Report) -> None:
@@ -179,13 +180,11 @@ def _draw_areas(axes: Axes, report: Report) -> None:
     others = _label_formats(axes, report)
     if others:
         handles.insert(1, Line2D([], [], linewidth=0, **_HOLLOW, label=f"not 8 exponent bits: {others}"))
-    axes.set_xlabel("significand width p (bits, hidden bit included)", fontsize=11)
-    axes.set_ylabel(f"area ({target.unit})", fontsize=11)
-    axes.set_title(f"Area on {target.label}", fontsize=12, loc="left")
     axes.set_xlim(left=0)
     axes.set_ylim(bottom=0)
     axes.legend(handles=handles, frameon=False, fontsize=10, loc="upper left", labelspacing=0.8)
-    _plain(axes)
+    label = "significand width p (bits, hidden bit included)"
+    _finish(axes, label, f"area ({target.unit})", f"Area on {target.label}")
 
 
 def _label_formats(axes: Axes, report: Report) -> str:
@@ -205,38 +204,29 @@ def _label_formats(axes: Axes, report: Report) -> str:
     return ", ".join(others)
 
 
-def _draw_ratios(axes: Axes, report: Report, rows: list[Target]) -> None:
+def _draw_ratios(axes: Axes, report: Report) -> None:
     """fp16 and fp32 relative to bf16, a row for each target, the claims as vertical lines."""
+    rows = report.ranked
     shown = [ratio for ratio in report.ratios if ratio.part in _MARKERS and ratio.target in rows]
     for name, claim in CLAIMS.items():
         _draw_claim(axes, claim, f"claim for {name}: {claim:.0f}", GREY, "left")
     for ratio in shown:
         height = rows.index(ratio.target) + (0.15 if ratio.part == PRODUCT else -0.15)
+        style: dict[str, Any] = {"marker": _MARKERS[ratio.part], "markersize": 7, "linestyle": "none"}
+        colour = _COLOURS[ratio.part]
         for name, value in ratio.others.items():
-            axes.plot(
-                value, height, linestyle="none", marker=_MARKERS[ratio.part], color=_COLOURS[ratio.part], markersize=7
-            )
+            axes.plot(value, height, color=colour, **style)
             # On the far side of the marker, so that no number stands on the claim's line.
-            left = value < CLAIMS[name]
-            axes.annotate(
-                f"{value:.2f}",
-                (value, height),
-                textcoords="offset points",
-                xytext=(-7 if left else 7, 0),
-                ha="right" if left else "left",
-                va="center",
-                fontsize=9.5,
-                color=_COLOURS[ratio.part],
-            )
+            shift, side = (-7, "right") if value < CLAIMS[name] else (7, "left")
+            at: dict[str, Any] = {"textcoords": "offset points", "xytext": (shift, 0), "va": "center", "ha": side}
+            axes.annotate(f"{value:.2f}", (value, height), fontsize=9.5, color=colour, **at)
     axes.set_yticks(range(len(rows)), [_broken(target.label) for target in rows])
     # The first target on top, and room for the claims' labels above it.
     count = max(1, len(rows))
     axes.set_ylim(count - 0.5, -0.5 - 0.1 * count)
     values = [value for ratio in shown for value in ratio.others.values()]
     axes.set_xlim(0, 1.15 * max([*CLAIMS.values(), *values]))
-    axes.set_xlabel("area of fp16 and of fp32, relative to bf16", fontsize=11)
-    axes.set_title("Ratios beside the claims", fontsize=12, loc="left")
-    _plain(axes)
+    _finish(axes, "area of fp16 and of fp32, relative to bf16", title="Ratios beside the claims")
 
 
 def _broken(label: str) -> str:
@@ -249,7 +239,10 @@ def _broken(label: str) -> str:
     return "\n".join(lines)
 
 
-def _plain(axes: Axes) -> None:
+def _finish(axes: Axes, x: str, y: str = "", title: str = "") -> None:
+    axes.set_xlabel(x, fontsize=11)
+    axes.set_ylabel(y, fontsize=11)
+    axes.set_title(title, fontsize=12, loc="left")
     axes.spines[["top", "right"]].set_visible(False)
     axes.tick_params(labelsize=10)
     axes.grid(axis="x", color=LINE, linewidth=0.6)

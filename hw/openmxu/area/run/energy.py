@@ -12,8 +12,8 @@ from typing import Protocol
 
 from openmxu.area.run.measure import Result
 from openmxu.area.run.schedule import Workers
-from openmxu.area.subject.peers import PeerPoint
-from openmxu.area.subject.points import ADDER, CONVERTER, ELEMENTS, MULTIPLIER, MULTIPLIER_TO_FP32, Point
+from openmxu.area.subject.foreign import ForeignPoint
+from openmxu.area.subject.points import ADDER, CONVERTER, MULTIPLIER, MULTIPLIER_TO_FP32, PROCESSING_ELEMENT, Point
 from openmxu.area.target.targets import Target
 from openmxu.spec.formats import FORMATS
 
@@ -34,7 +34,7 @@ OPERANDS = {
 LAYER = "layer"
 """Operands from the activations and weights of a layer that the user gives."""
 
-METERED = (*ELEMENTS.values(), MULTIPLIER, MULTIPLIER_TO_FP32, ADDER, CONVERTER)
+METERED = (PROCESSING_ELEMENT, MULTIPLIER, MULTIPLIER_TO_FP32, ADDER, CONVERTER)
 """Parts with known operands."""
 
 _RECIPES = ("area", "sized", "speed")
@@ -63,6 +63,21 @@ class Energy:
     """The standard deviation of the seeds' totals, as a fraction."""
     error: str = ""
     """Why there is no figure; empty if there is one."""
+
+    @property
+    def point(self) -> Point:
+        """The design."""
+        return self.result.point
+
+    @property
+    def target(self) -> Target:
+        """Its target."""
+        return self.result.target
+
+    @property
+    def format(self) -> str:
+        """The format of its operands."""
+        return str(self.point.format)
 
     @property
     def total(self) -> float:
@@ -119,14 +134,14 @@ def planned(results: Iterable[Result], *, layer: bool = False) -> list[tuple[Res
 
 def _is_own(result: Result) -> bool:
     """Whether a result is that of a user's design."""
-    return isinstance(result.point, PeerPoint)
+    return isinstance(result.point, ForeignPoint)
 
 
 def is_metered(target: Target, point: Point) -> bool:
     """Whether a design's energy is measured on a target: a sound library, mapped for area or for speed."""
     if target.library is None or target.name == "generic" or target.recipe not in _RECIPES or target.library.doubt:
         return False
-    return not point.order and (isinstance(point, PeerPoint) or _has_operands(point))
+    return not point.order and (isinstance(point, ForeignPoint) or _has_operands(point))
 
 
 def _has_operands(point: Point) -> bool:

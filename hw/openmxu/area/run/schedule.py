@@ -65,7 +65,7 @@ def measure_all(
 ) -> list[Result]:
     """Each point on its target, several at a time; in the order of the plan."""
     points = {(point.top, target.form): point for target, point in plan}
-    texts = {(top, form): point.in_form(form) for (top, form), point in points.items()}
+    texts = {(top, form): point.rtlil(form) for (top, form), point in points.items()}
     costs = [_cost(target, point, texts[point.top, target.form]) for target, point in plan]
     # The largest first, by an estimate: none should be left to run alone at the end.
     order = sorted(range(len(plan)), key=lambda index: costs[index], reverse=True)

@@ -8,7 +8,7 @@ from amaranth.hdl import Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from openmxu.area.subject.points import KeptRtlil, Point
+from openmxu.area.subject.points import PROCESSING_ELEMENT, Kept, Point
 from openmxu.catalog import Design
 from openmxu.spec.config import MxuConfig
 from openmxu.spec.formats import FP32, FloatFormat
@@ -45,9 +45,7 @@ def whole(design: Design) -> Point:
     name = domain.get("operand", domain.get("source", None if "width" in domain else FP32.name))
     fmt = FloatFormat.parse(name) if name else None
     width = fmt.significand_width if fmt else domain["width"]
-    return Point(
-        design.name, width, fmt, design.name, KeptRtlil(design.build, design.name, (design.family, domain)), domain
-    )
+    return Point(design.name, width, fmt, design.name, Kept(design.build, design.name, (design.family, domain)), domain)
 
 
 def parts(design: Design) -> list[Part]:
@@ -60,7 +58,7 @@ def parts(design: Design) -> list[Part]:
     is ABC's: it maps equal modules a little differently, depending on their names and the cells around them.
     """
     config = _config(design)
-    cell = _point("processing element", config, lambda: processing_element(config))
+    cell = _point(PROCESSING_ELEMENT, config, lambda: processing_element(config))
     pieces = [Part(config.element_rows * config.columns, cell)]
     if design.family == "array":
         return pieces
@@ -122,6 +120,6 @@ def _point(part: str, config: MxuConfig, make: Callable[[], Any], *, size: bool 
     if size:
         options |= {"rows": config.rows, "columns": config.columns, "source": str(config.source), "depth": config.depth}
     top = "_".join(map(str, [part, config.operand, *options.values()])).replace(" ", "_")
-    return Point(
-        part, config.operand.significand_width, config.operand, top, KeptRtlil(make, top, (part, config)), options
-    )
+    terms = config.terms if part == PROCESSING_ELEMENT else 1
+    kept = Kept(make, top, (part, config))
+    return Point(part, config.operand.significand_width, config.operand, top, kept, options, terms=terms)

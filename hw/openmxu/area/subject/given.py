@@ -4,9 +4,9 @@
 
 ::
 
-    .v .sv ─▶ Yosys or slang ─┐
-    .vhd ───▶ ghdl ─▶ Verilog ┴▶ find the clock ─────▶ RTLIL, like designs of others ──┐
-    Amaranth ──────────────────────────────────────────────────────────────────────────┴▶ point
+    .v .sv ───────────────────┐
+    .vhd ───▶ ghdl ─▶ Verilog ┴▶ foreign design ─▶ checked ─▶ clock found ─┐
+    Amaranth ──────────────────────────────────────────────────────────────┴▶ point
 
 Ports and latency are not interpreted: the whole module is measured.
 """
@@ -24,20 +24,8 @@ from pathlib import Path
 from typing import Any
 
 from openmxu import yosys
-from openmxu.area.subject.peers import (
-    READERS,
-    TOP,
-    Flat,
-    Ours,
-    Peer,
-    PeerPoint,
-    is_macro,
-    is_name,
-    named_point,
-    read_flat,
-    read_peer,
-)
-from openmxu.area.subject.points import PARTS
+from openmxu.area.subject.foreign import DOMAINS, READERS, TOP, Flat, Foreign, ForeignPoint, below, is_name, named_point
+from openmxu.area.subject.points import PARTS, Text
 from openmxu.export.verilog import to_rtlil
 from openmxu.runtime import process
 from openmxu.runtime.files import check_input, read_input
@@ -52,7 +40,6 @@ _MOST_LIST = 1 << 24
 
 _LIMIT = 600.0
 """Seconds after which ghdl is given up."""
-
 
 _LOOKED_AT = 1 << 24
 """Bytes of a file that are looked at for the cause of a failure."""
@@ -78,7 +65,7 @@ class Given:
     clock: str = ""
     """The port that is the clock; empty: the one that all flip-flops have."""
     reader: str = AUTO
-    """:data:`AUTO`, or a name from :data:`openmxu.area.subject.peers.READERS`."""
+    """:data:`AUTO`, or a name from :data:`openmxu.area.subject.foreign.READERS`."""
     label: str = ""
     """Name in reports; by default the top module."""
     amaranth: str = ""
@@ -89,44 +76,54 @@ class Given:
         """Name in reports."""
         return self.label or self.top or self.amaranth
 
+    @property
+    def is_vhdl(self) -> bool:
+        """Whether its files are VHDL."""
+        return {path.suffix.lower() in _VHDL for path in self.files} == {True}
+
     def check(self) -> None:
         """Raise a :exc:`ValueError` for an invalid field, before any tool runs."""
         if self.amaranth:
             _parsed(self.amaranth)
         else:
-            _check_files(self)
+            self._check_files()
         is_line = re.fullmatch(r"[^\s|`](?:[^|`]{0,98}[^\s|`])?", self.name) and self.name.isprintable()
         if not is_line or self.name in PARTS:
             raise ValueError(
                 f"label must be 1 to 100 printable characters without | and `, and no part of ours, not {self.name!r}"
             )
 
+    def _check_files(self) -> None:
+        if not self.files:
+            raise ValueError("--verilog must have a file, or --filelist name one")
+        if not is_name(self.top):
+            raise ValueError(f"--top must be the name of a module, not {self.top!r}")
+        for path in self.files:
+            if not path.is_file():
+                raise ValueError(f"--verilog must be files, and {str(path)!r} is none")
+            check_input(path)
+        for path in self.include:
+            if not path.is_dir():
+                raise ValueError(f"--include must be folders, and {str(path)!r} is none")
+        if self.reader not in (AUTO, *READERS):
+            raise ValueError(f"--reader must be {AUTO}, {' or '.join(READERS)}, not {self.reader!r}")
+        for option, field, pairs in (("--define", "defines", self.defines), ("--param", "parameters", self.parameters)):
+            for name, text in pairs:
+                if not DOMAINS[field][1]({name: text}):
+                    raise ValueError(f"{option} must be NAME=VALUE, the value as in 8 or 8'hff, not {name}={text}")
+        if len({path.suffix.lower() in _VHDL for path in self.files}) == 2:
+            raise ValueError("--verilog must be files of one language, not of VHDL and of Verilog")
 
-def _check_files(own: Given) -> None:
-    if not own.files:
-        raise ValueError("--verilog must have a file, or --filelist name one")
-    if not is_name(own.top):
-        raise ValueError(f"--top must be the name of a module, not {own.top!r}")
-    for path in own.files:
-        if not path.is_file():
-            raise ValueError(f"--verilog must be files, and {str(path)!r} is none")
-        check_input(path)
-    for path in own.include:
-        if not path.is_dir():
-            raise ValueError(f"--include must be folders, and {str(path)!r} is none")
-    if own.reader not in (AUTO, *READERS):
-        raise ValueError(f"--reader must be {AUTO}, {' or '.join(READERS)}, not {own.reader!r}")
-    for option, pairs, accepts in (("--define", own.defines, is_macro), ("--param", own.parameters, _is_constant)):
-        for name, text in pairs:
-            if not is_name(name) or not accepts(text):
-                raise ValueError(f"{option} must be NAME=VALUE, the value as in 8 or 8'hff, not {name}={text}")
-    if len({path.suffix.lower() in _VHDL for path in own.files}) == 2:
-        raise ValueError("--verilog must be files of one language, not of VHDL and of Verilog")
-
-
-def _is_constant(text: str) -> bool:
-    """Whether a text is a number as in Verilog or on a command line: -3, 8'hff."""
-    return re.fullmatch(r"-?\d+|\d+'s?[bodh][0-9a-fA-F_]+", text, re.ASCII) is not None
+    def foreign(self) -> Foreign:
+        """The design for tools, which see the folder that contains all of its files."""
+        there = [path.resolve() for path in (*self.files, *self.include)]
+        root = Path(os.path.commonpath([path if path.is_dir() else path.parent for path in there]))
+        files, include = (below(root, "files", paths) for paths in (there[: len(self.files)], there[len(self.files) :]))
+        is_system = any(path.suffix.lower() == ".sv" for path in self.files)
+        reader = ("slang" if is_system else "verilog") if self.reader == AUTO else self.reader
+        return Foreign(
+            self.name, root, files, self.top, include, dict(self.defines), dict(self.parameters), reader=reader
+        )
 
 
 def listed(path: Path) -> tuple[list[Path], list[Path], list[tuple[str, str]]]:
@@ -160,7 +157,7 @@ def pair(text: str) -> tuple[str, str]:
 
 def read_given(
     designs: Sequence[Given], limit: float, tell: Callable[[str], None], *, named: bool = False
-) -> tuple[list[PeerPoint], list[str]]:
+) -> tuple[list[ForeignPoint], list[str]]:
     """The designs as points, and a line for each that cannot be read.
 
     ``named``: top modules and clocks keep their names; else these do not depend on what users call them.
@@ -184,27 +181,30 @@ def _where(design: Given, message: str) -> str:
     return f" ({design.files[0]}{f' and {more} more' if more else ''})"
 
 
-def _named(point: PeerPoint, design: Given) -> PeerPoint:
+def _named(point: ForeignPoint, design: Given) -> ForeignPoint:
     """The point with the name of its design's top module, or of its class."""
     top = _parsed(design.amaranth)[1] if design.amaranth else design.top
     text = re.sub(rf"\\{point.top}\b", lambda _: f"\\{top}", point.rtlil())
-    return replace(point, top=top, rtlil=lambda: text)
+    return replace(point, top=top, source=Text(text))
 
 
-def _of_files(design: Given, limit: float, named: bool) -> PeerPoint:
-    """A design from its files. Tools see the folder that contains all of them."""
+def _of_files(design: Given, limit: float, named: bool) -> ForeignPoint:
+    """A design from its files."""
     with process.workspace() as work:
-        is_vhdl = design.files[0].suffix.lower() in _VHDL
-        if is_vhdl:
-            design = _from_vhdl(design, work)
-        there = [path.resolve() for path in (*design.files, *design.include)]
-        root = Path(os.path.commonpath([path if path.is_dir() else path.parent for path in there]))
-        peer = _peer(design, root)
+        if design.is_vhdl:
+            design, is_ours = _from_vhdl(design, work), True  # lines of ghdl's Verilog say nothing to the user
+        else:
+            is_ours = False
         try:
-            flat = read_flat(peer, root, limit)
-            _refuse(flat._replace(log=flat.log.replace("/sources/", f"{root}/")), None if is_vhdl else root)
-            clock = _clock(peer, design.clock, flat.rtlil)
-            return read_peer(peer if named else replace(peer, clock=clock), root, limit)
+            foreign = design.foreign()
+        except ValueError as error:
+            raise UnreadableError(str(error)) from None
+        root = foreign.root
+        try:
+            flat = foreign.read_flat(limit)
+            _refuse(flat._replace(log=flat.log.replace("/sources/", f"{root}/")), None if is_ours else root)
+            clock = _clock(foreign, design.clock, flat.rtlil)
+            return (foreign if named else replace(foreign, clock=clock)).read(limit)
         except yosys.SynthesisError as error:
             raise UnreadableError(_unread(design) or _first(str(error), root)) from None
 
@@ -221,27 +221,6 @@ def _unread(design: Given) -> str:
             name = primitive[1].decode()
             return f"{path.resolve()} defines the primitive {name}, which Yosys does not read: make it a module"
     return ""
-
-
-def _peer(design: Given, root: Path) -> Peer:
-    """The design as a :class:`Peer`, with paths below ``root``."""
-    names = [path.resolve().relative_to(root).as_posix() for path in (*design.files, *design.include)]
-    for name in names:
-        if not re.fullmatch(r"[\w.+/-]+", name, re.ASCII):
-            raise UnreadableError(f"paths of files must be of letters, digits and _.+-/ below {root}, not {name!r}")
-    systemverilog = any(path.suffix.lower() == ".sv" for path in design.files)
-    reader = ("slang" if systemverilog else "verilog") if design.reader == AUTO else design.reader
-    files, include = tuple(names[: len(design.files)]), tuple(names[len(design.files) :])
-    return Peer(
-        *(design.name, "", "", "", ""),
-        files,
-        design.top,
-        Ours(""),
-        include=include,
-        defines=dict(design.defines),
-        parameters=dict(design.parameters),
-        reader=reader,
-    )
 
 
 def _refuse(flat: Flat, root: Path | None) -> None:
@@ -275,12 +254,12 @@ def _at(rtlil: str, line: str, root: Path | None) -> str:
     return f" at {root}/{match[1]}:{match[2]}" if match and root else ""
 
 
-def _clock(peer: Peer, wanted: str, flat: str) -> str:
+def _clock(design: Foreign, wanted: str, flat: str) -> str:
     """The port that is a design's clock, from its RTLIL without hierarchy."""
     ports = re.findall(r"^  wire .*\binput \d+ .*?\\(\S+)$", flat, re.MULTILINE)
     if wanted:
         if wanted not in ports:
-            raise UnreadableError(f"--clock must be an input of {peer.top} ({', '.join(ports)}), not {wanted!r}")
+            raise UnreadableError(f"--clock must be an input of {design.top} ({', '.join(ports)}), not {wanted!r}")
         return wanted
     connected = re.findall(r"^    connect \\(?:CLK|RD_CLK|WR_CLK) (.*)$", flat, re.MULTILINE)
     clocks = sorted({name for signal in connected for name in re.findall(r"[\\$](\S+)", signal)})
@@ -290,7 +269,7 @@ def _clock(peer: Peer, wanted: str, flat: str) -> str:
         )
     if clocks and clocks[0] not in ports:
         raise UnreadableError(f"its clock {clocks[0]} is made inside; --clock names the input that delays refer to")
-    return clocks[0] if clocks else peer.clock
+    return clocks[0] if clocks else design.clock
 
 
 def _from_vhdl(design: Given, work: Path) -> Given:
@@ -339,7 +318,7 @@ def _parsed(text: str) -> tuple[str, str, list[Any], dict[str, Any]]:
         raise ValueError(domain) from None
 
 
-def _of_amaranth(design: Given) -> PeerPoint:
+def _of_amaranth(design: Given) -> ForeignPoint:
     """A component of Amaranth, whose module is found as Python finds it in the current folder."""
     module, name, arguments, named = _parsed(design.amaranth)
     known = list(sys.path)

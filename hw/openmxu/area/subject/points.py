@@ -4,11 +4,11 @@
 
 import itertools
 import re
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 from openmxu import SOURCES
 from openmxu.arith import Adder, Converter, Multiplier, SignificandProduct
@@ -17,24 +17,46 @@ from openmxu.runtime import cache
 from openmxu.spec.config import MxuConfig
 from openmxu.spec.formats import BF16, FORMATS, FP8_E4M3, FP8_E5M2, FP16, FP32, TF32, FloatFormat
 from openmxu.spec.forms import AREA
-from openmxu.spec.stages import TERMS
 from openmxu.unit.accumulator import AccumulatorBank
 from openmxu.unit.array import SystolicArray
 from openmxu.unit.mxu import Mxu
 from openmxu.unit.pe import ProcessingElement
 
-PRODUCT = "significand product"
-MULTIPLIER = "multiplier"
-ADDER = "adder"
-MULTIPLIER_TO_FP32 = "multiplier to fp32"
-CONVERTER = "converter from fp32"
-PROCESSING_ELEMENT = "processing element"
-ARRAY = "array"
-BANK = "accumulator bank"
-UNIT = "unit"
 
-ELEMENTS = {terms: f"{PROCESSING_ELEMENT} of {terms} terms" if terms > 1 else PROCESSING_ELEMENT for terms in TERMS}
-"""The parts that are processing elements, by their number of terms."""
+class Part(StrEnum):
+    """A part of ours that can be measured; its value is its name in reports."""
+
+    PRODUCT = "significand product"
+    MULTIPLIER = "multiplier"
+    MULTIPLIER_TO_FP32 = "multiplier to fp32"
+    ADDER = "adder"
+    CONVERTER = "converter from fp32"
+    PROCESSING_ELEMENT = "processing element"
+    ARRAY = "array"
+    BANK = "accumulator bank"
+    UNIT = "unit"
+
+
+PARTS = tuple(Part)
+PRODUCT, MULTIPLIER, MULTIPLIER_TO_FP32, ADDER, CONVERTER, PROCESSING_ELEMENT, ARRAY, BANK, UNIT = PARTS
+
+_SIZED = (ARRAY, BANK, UNIT)
+
+_WITH_TERMS = (PROCESSING_ELEMENT, ARRAY, UNIT)
+"""The parts whose elements can add several terms."""
+
+PART_NAMES = {
+    "product": PRODUCT,
+    "multiplier": MULTIPLIER,
+    "multiplier_to_fp32": MULTIPLIER_TO_FP32,
+    "adder": ADDER,
+    "converter": CONVERTER,
+    "pe": PROCESSING_ELEMENT,
+    "array": ARRAY,
+    "bank": BANK,
+    "mxu": UNIT,
+}
+"""Names of the parts for ``openmxu area --part``: those of the catalog, where it has them."""
 
 SWEEP = (3, 4, 6, 8, 11, 14, 17, 20, 24)
 """Significand widths of the sweep; among them those of bf16 (8), tf32 and fp16 (11), and fp32 (24)."""
@@ -73,20 +95,55 @@ class Tie:
         return f"connect -nomap -set \\{name}[{start + width - 1}:{start}] {width}'b{self.value:0{width}b}"
 
 
+class Source(Protocol):
+    """RTLIL in the forms of arithmetic."""
+
+    def __call__(self, form: str) -> str:
+        """The text in one of :data:`~openmxu.spec.forms.FORMS`."""
+        ...
+
+
+@dataclass(frozen=True)
+class Text:
+    """RTLIL with one form, such as that of a foreign design."""
+
+    text: str
+
+    def __call__(self, form: str) -> str:
+        return self.text
+
+
+@dataclass(frozen=True)
+class Kept:
+    """The RTLIL of a component of this package, cached: making it takes longer than looking up its measurement."""
+
+    make: Callable[[], Any]
+    """Makes the component."""
+    top: str
+    """Name of its top module."""
+    what: object
+    """Everything that the component depends on."""
+
+    def __call__(self, form: str) -> str:
+        def text() -> bytes:
+            return to_rtlil(self.make(), name=self.top, form=form).encode()
+
+        return cache.fetch_result(SOURCES, text, "rtlil", self.top, repr(self.what), form).decode()
+
+
 @dataclass(frozen=True)
 class Point:
     """One design to measure."""
 
     part: str
-    """Name of the part, in words."""
+    """A :class:`Part`, or the name of another design."""
     width: int
     """Significand width of its operands."""
     format: FloatFormat | None
     """Format of its operands; none for a bare product of significands."""
     top: str
     """Name of its top module."""
-    rtlil: Callable[[], str] = field(repr=False)
-    """Gives its RTLIL; :class:`Rtlil` of our arithmetic has several forms."""
+    source: Source = field(repr=False)
     options: Mapping[str, str | int] = field(default_factory=dict)
     """The other parameters that it was built with, by name."""
     variant: str = ""
@@ -101,22 +158,24 @@ class Point:
     order: int = 0
     """Order in which ABC gets its inputs and outputs: 0 for the original one, else the seed of a random one.
     The function is the same; see :func:`openmxu.area.target.targets.in_order`."""
+    terms: int = 1
+    """Multiply-adds of an element in a cycle."""
+
+    @property
+    def kind(self) -> str:
+        """The part with its terms in words: elements of several terms are compared with each other alone."""
+        return kind(self.part, self.terms)
 
     @property
     def name(self) -> str:
         """Part, operands and variant in words."""
-        words = " ".join(filter(None, [self.part, str(self.format or f"{self.width} x {self.width}"), self.size]))
+        words = " ".join(filter(None, [self.kind, str(self.format or f"{self.width} x {self.width}"), self.size]))
         return ", ".join(filter(None, [words, self.variant, f"order {self.order}" if self.order else ""]))
 
     @property
     def is_element(self) -> bool:
         """Whether it is a processing element, of any number of terms."""
-        return self.part in ELEMENTS.values()
-
-    @property
-    def terms(self) -> int:
-        """Multiply-adds of an element in a cycle."""
-        return int(self.options.get("terms", 1))
+        return self.part == PROCESSING_ELEMENT
 
     @property
     def cells(self) -> int:
@@ -127,9 +186,9 @@ class Point:
         """Whether it is measured with a recipe, or on an FPGA."""
         return self.scope in ("everywhere", recipe) or (self.scope == "timed" and recipe in ("area", "sized", "speed"))
 
-    def in_form(self, form: str) -> str:
-        """The RTLIL in a form, where it has several; see :data:`~openmxu.spec.forms.FORMS`."""
-        return self.rtlil(form) if isinstance(self.rtlil, Rtlil) else self.rtlil()
+    def rtlil(self, form: str = AREA) -> str:
+        """Its RTLIL in a form, where it has several."""
+        return self.source(form)
 
     def change(self, rtlil: str) -> str:
         """The lines of a script that apply the ties; empty without ties."""
@@ -147,53 +206,36 @@ class Point:
         return "".join(f"{command}\n" for command in commands)
 
 
-_STAGED = {
-    MULTIPLIER: 0,
-    MULTIPLIER_TO_FP32: 0,
-    ADDER: 0,
-    CONVERTER: 0,
-    PROCESSING_ELEMENT: 1,
-    ARRAY: 1,
-    BANK: 1,
-    UNIT: 1,
-}
-"""The parts that have pipeline stages, and their default numbers."""
-
-_SIZED = (ARRAY, BANK, UNIT)
-
-_WITH_TERMS = (PROCESSING_ELEMENT, ARRAY, UNIT)
-"""The parts whose elements can add several terms."""
-
-PARTS: Mapping[str, Callable[..., Any]] = {
-    PRODUCT: lambda fmt: SignificandProduct(fmt.significand_width),
-    MULTIPLIER: lambda fmt, **options: Multiplier(fmt, fmt, **options),
-    MULTIPLIER_TO_FP32: lambda fmt, **options: Multiplier(fmt, FP32, **options),
-    ADDER: Adder,
-    CONVERTER: partial(Converter, FP32),
-    PROCESSING_ELEMENT: ProcessingElement,
-    ARRAY: lambda fmt, **options: SystolicArray(MxuConfig(operand=fmt, **options)),
-    BANK: lambda fmt, **options: AccumulatorBank(MxuConfig(operand=fmt, **options)),
-    UNIT: lambda fmt, **options: Mxu(MxuConfig(operand=fmt, **options)),
-}
-"""The parts that can be measured, by name: functions from format and options to the component."""
+def kind(part: str, terms: int) -> str:
+    """A part with its terms, where there are several."""
+    return part if terms == 1 else f"{part} of {terms} terms"
 
 
-PART_NAMES = {
-    "product": PRODUCT,
-    "multiplier": MULTIPLIER,
-    "multiplier_to_fp32": MULTIPLIER_TO_FP32,
-    "adder": ADDER,
-    "converter": CONVERTER,
-    "pe": PROCESSING_ELEMENT,
-    "array": ARRAY,
-    "bank": BANK,
-    "mxu": UNIT,
-}
-"""Names of the parts for ``openmxu area --part``: those of the catalog, where it has them."""
+def _fewest_stages(part: Part) -> int:
+    return int(part in (PROCESSING_ELEMENT, *_SIZED))
+
+
+def _component(part: Part, fmt: FloatFormat, options: Mapping[str, Any]) -> Any:
+    """The component of a part; its constructor checks the options."""
+    match part:
+        case Part.PRODUCT:
+            return SignificandProduct(fmt.significand_width)
+        case Part.MULTIPLIER:
+            return Multiplier(fmt, fmt, **options)
+        case Part.MULTIPLIER_TO_FP32:
+            return Multiplier(fmt, FP32, **options)
+        case Part.ADDER:
+            return Adder(fmt, **options)
+        case Part.CONVERTER:
+            return Converter(FP32, fmt, **options)
+        case Part.PROCESSING_ELEMENT:
+            return ProcessingElement(fmt, **options)
+    config = MxuConfig(operand=fmt, **options)
+    return {ARRAY: SystolicArray, BANK: AccumulatorBank, UNIT: Mxu}[part](config)
 
 
 def point(
-    part: str,
+    part: Part,
     fmt: FloatFormat,
     *,
     subnormals: str = "flush",
@@ -205,15 +247,12 @@ def point(
     variant: str = "",
     ties: Iterable[Tie] = (),
 ) -> Point:
-    """A part of a format; see :class:`Point`. Its component is made on demand. With several terms it is another part:
-    a report's statements are about one.
-    """
-    fewest = _STAGED.get(part, 0)
+    """A part of a format; see :class:`Point`. Its component is made on demand."""
+    fewest = _fewest_stages(part)
     stages = fewest if stages is None else stages
     options: dict[str, str | int] = {}
     words = [variant] if variant else []
-    size = ""
-    if part in _STAGED:
+    if part != PRODUCT:
         options = {"subnormals": subnormals, "stages": stages}
         if subnormals == "ieee":
             words.insert(0, "ieee")
@@ -221,23 +260,23 @@ def point(
             words.append(f"{stages} stage{'s' * (stages != 1)}")
     if part in _SIZED:
         options |= {"rows": rows, "columns": columns}
-        size = f"{rows}x{columns}"
     if terms > 1:
         if part not in _WITH_TERMS:
             raise ValueError(f"terms must be 1 for a part other than {', '.join(_WITH_TERMS)}, not {terms}")
         options |= {"terms": terms}
-    return made_point(
-        part if terms == 1 else f"{part} of {terms} terms",
+    design = made_point(
+        kind(part, terms),
         None if part == PRODUCT else fmt,
         fmt.significand_width,
-        lambda: PARTS[part](fmt, **options),
-        (part, fmt, options),
+        lambda: _component(part, fmt, options),
+        (part.value, fmt, options),
         options=options,
         variant=", ".join(words),
-        size=size,
+        size=f"{rows}x{columns}" if part in _SIZED else "",
         ties=ties,
         scope=scope,
     )
+    return replace(design, part=part, terms=terms)
 
 
 def made_point(
@@ -255,37 +294,10 @@ def made_point(
 ) -> Point:
     """A point of any component, made by ``make`` on demand: Amaranth warns of components never used.
 
-    See :class:`KeptRtlil` for ``what``, and :class:`Point` for the rest.
+    See :class:`Kept` for ``what``, and :class:`Point` for the rest.
     """
     top = re.sub(r"\W+", "_", f"{part} {fmt or width} {size} {variant}".strip())
-    text = KeptRtlil(make, top, what)
-    return Point(part, width, fmt, top, text, options or {}, variant, size, tuple(ties), scope)
-
-
-class Rtlil(ABC):
-    """RTLIL in several forms."""
-
-    @abstractmethod
-    def __call__(self, form: str = AREA) -> str:
-        """The text in one of :data:`~openmxu.spec.forms.FORMS`."""
-
-
-@dataclass(frozen=True)
-class KeptRtlil(Rtlil):
-    """The RTLIL of a component of this package, cached: making it takes longer than looking up its measurement."""
-
-    make: Callable[[], Any]
-    """Makes the component."""
-    top: str
-    """Name of its top module."""
-    what: object
-    """Everything that the component depends on."""
-
-    def __call__(self, form: str = AREA) -> str:
-        def text() -> bytes:
-            return to_rtlil(self.make(), name=self.top, form=form).encode()
-
-        return cache.fetch_result(SOURCES, text, "rtlil", self.top, repr(self.what), form).decode()
+    return Point(part, width, fmt, top, Kept(make, top, what), options or {}, variant, size, tuple(ties), scope)
 
 
 def _with_width(width: int) -> FloatFormat:
@@ -385,7 +397,7 @@ def reordered(points: Iterable[Point], count: int) -> list[Point]:
 def is_headline(point: Point) -> bool:
     """Whether it is one of the parts and formats that statements about formats rest on."""
     return (
-        point.part in (PRODUCT, MULTIPLIER, PROCESSING_ELEMENT)
+        point.kind in (PRODUCT, MULTIPLIER, PROCESSING_ELEMENT)
         and (point.width in _CLAIMED_WIDTHS if point.format is None else point.format in (BF16, FP16, FP32))
         and not (point.variant or point.order)
     )
@@ -427,15 +439,16 @@ def chosen_points(
     terms: Sequence[int] = (1,),
 ) -> list[Point]:
     """The points that were asked for, each part of each format with each option."""
-    parts = [PART_NAMES.get(part, part) for part in parts]
-    for part in parts:
-        if part not in PARTS:
-            raise ValueError(f"part must be one of {', '.join(PART_NAMES)}, not {part!r}")
-    points: list[Point] = []
+    for name in parts:
+        if name not in PART_NAMES and name not in PARTS:
+            raise ValueError(f"part must be one of {', '.join(PART_NAMES)}, not {name!r}")
+    chosen = [PART_NAMES.get(name) or Part(name) for name in parts] or [MULTIPLIER]
     choices: list[int | None] = [*stages] or [None]
-    for part in parts or [MULTIPLIER]:
-        for fmt in map(FloatFormat.parse, formats):
-            for mode, stage, count in itertools.product(subnormals, choices, terms):
-                points.append(point(part, fmt, subnormals=mode, stages=stage, rows=rows, columns=columns, terms=count))
-                points[-1].rtlil()  # raises errors now, not in the middle
+    points: list[Point] = []
+    for part, fmt, mode, stage, count in itertools.product(
+        chosen, map(FloatFormat.parse, formats), subnormals, choices, terms
+    ):
+        design = point(part, fmt, subnormals=mode, stages=stage, rows=rows, columns=columns, terms=count)
+        _component(part, fmt, design.options)  # refuses options now, not in the middle
+        points.append(design)
     return once(points)

@@ -107,8 +107,12 @@ class Target:
     @property
     def is_ranked(self) -> bool:
         """Whether statements include this target: each sound library counts once, by its area."""
-        is_doubtful = self.library is not None and self.library.doubt != ""
-        return self.counts_all and self.recipe not in _ASIDE and not is_doubtful
+        return self.counts_all and self.recipe not in _ASIDE and self.is_sound
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether nothing is wrong with the areas of its library, if it has one."""
+        return self.library is None or not self.library.doubt
 
     @property
     def form(self) -> str:

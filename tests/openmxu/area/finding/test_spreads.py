@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from openmxu.area.chapters.headline import CLAIM, everything, headline
+from openmxu.area.chapters.quantities import CLAIM, in_short
 from openmxu.area.finding.findings import Report
 from openmxu.area.pages.export import to_json
-from openmxu.area.pages.markdown import to_markdown
+from openmxu.area.pages.markdown import NOTES, to_markdown, to_summary
 from openmxu.area.pages.plot import to_images
 from openmxu.area.run.energy import Energy
 from openmxu.area.subject.points import MULTIPLIER, PROCESSING_ELEMENT, point
@@ -22,6 +22,7 @@ from ....conftest import Said
 from ..conftest import ECP5, GENERIC, report_module, result
 
 SPEED = replace(GENERIC, name="lib", recipe="speed")
+FAST = (("bf16", (100.0,)), ("fp32", (700.0,)))
 ELEMENT: Any = {"part": PROCESSING_ELEMENT}
 
 
@@ -45,7 +46,6 @@ def test_deviations_by_hand() -> None:
     assert ratio.others == {"fp32": 7.0}
     assert ratio.deviations == pytest.approx({"bf16": 0.02, "fp32": 0.02 * math.sqrt(2)})
     assert "| generic | multiplier | 1 (100 ± 2 GE) | - | 7.00 ± 0.20 |" in to_markdown(found)
-    assert "over 3 orders of ABC's inputs and outputs" in to_markdown(found)
     written = json.loads(to_json(found))
     assert [(each["order"], each["area"]) for each in written["reordered"]][:2] == [(1, 102.0), (2, 98.0)]
     first = written["spreads"][0]
@@ -78,51 +78,43 @@ def test_first_table() -> None:
     bf16, fp16 = (result(PROCESSING_ELEMENT, name, area, delay=area / 10) for name, area in areas[:2])
     energies = [Energy(each, "normal", 1024, 3, logic=pj, spread=0.03) for each, pj in ((bf16, 10.0), (fp16, 15.0))]
     found = replace(found, energies=[*energies, Energy(bf16, "idle", 1024, 3, logic=1.0)])
-    headings = ["bf16 = 1", "fp16", "fp32", "fp8_e5m2", "bf16"]
-    first = [
+    assert in_short(found).headings == ["bf16 = 1", "fp16", "fp32", "fp8_e5m2", "bf16"]
+    assert in_short(found).rows == [
         [CLAIM, "2", "8", "", ""],
         ["area, multiplier", "", "7.00 to 8.00 ± 0.14", "", "100 GE"],
         ["area, processing element", "1.25", "", "0.75", "200 GE"],
+        ["delay, processing element of one stage mapped for speed", "1.10", "", "", "30.0 ns"],
+        ["energy, processing element of one stage mapped for area", "1.50 ± 0.06", "", "", "10.0 pJ"],
     ]
-    delay = ["delay, processing element of one stage mapped for speed", "1.10", "", "", "30.0 ns"]
-    energy = ["energy, processing element of one stage mapped for area", "1.50 ± 0.06", "", "", "10.0 pJ"]
-    assert everything(found) == (headings, [*first, delay, energy])
-    assert headline(found) == (headings, [*first, energy])
-    few = report(*multipliers, *luts)
-    assert (headline(few)[1][1][2], everything(few)[1]) == ("7.00 to 8.00 ± 0.14", [])
-    assert headline(report(("fp16", (1.0,)))) == (["bf16 = 1", "fp16", "fp32", "bf16"], [])
+    assert in_short(report(*multipliers, *luts)).rows[1][2] == "7.00 to 8.00 ± 0.14"
+    assert not in_short(report(("fp16", (1.0,))))
 
 
-def test_page_opens_with_the_table_and_its_plot() -> None:
-    """Then the sentences, the last of which says what is missing; and BibTeX, as the citation file says."""
-    found = report(("bf16", (100.0, 102.0)), ("fp32", (700.0, 690.0)))
-    lines = [line for line in to_markdown(found).splitlines() if line]
-    assert lines[1] == "## In short"
-    assert lines[2].startswith("| bf16 = 1 | fp16 | fp32 | bf16 |")
-    assert lines.index("![Area against significand width, and ratios beside the claims](area.svg)") < 10
-    sentences = [line for line in lines[:20] if line.startswith("- ")]
-    assert len(sentences) <= 5
-    assert sentences[-1].startswith("- Not measured: wires, clock trees, memories and leakage")
-    text = "\n".join(lines)
+def test_page() -> None:
+    """The table first, its note, then plots; and BibTeX, as the citation file says."""
+    found = report(("bf16", (100.0, 102.0)), ("fp32", (700.0, 690.0)), *((*each, ELEMENT) for each in FAST))
+    images = to_images(found)
+    text = to_summary(found, images)
+    lines = [line for line in text.splitlines() if line]
+    assert (lines[1], lines[2]) == ("## In short", "| bf16 = 1 | fp16 | fp32 | bf16 |")
+    assert lines.index(NOTES["short"]) < lines.index("![Cost relative to bf16, beside the claims](headline.svg)") < 12
+    assert "<!-- area, multiplier -->" in images["headline.svg"].decode()
+    assert "headline.svg" not in to_images(report(*(("bf16", (1.0,)), ("fp32", (7.0,)))))
     assert "  version = {1.2.3, commit abc}," in text
     assert generic_library().sha256[:12] in text.partition("@software{openmxu,")[2]
-    assert "headline.svg" not in text
     citation = (Path(__file__).parents[4] / "CITATION.cff").read_text()
     assert {"title: OpenMXU", "  - name: The OpenMXU authors"} <= set(citation.splitlines())
-    assert "  title   = {OpenMXU},\n  author  = {{The OpenMXU authors}},\n" in to_markdown(found)
+    assert "  title   = {OpenMXU},\n  author  = {{The OpenMXU authors}},\n" in text
 
 
-def test_the_rest_follows_the_first_table() -> None:
-    """The table of all quantities and its plot, which reports without that table do without."""
-    areas = (("bf16", (100.0,)), ("fp32", (700.0,)))
-    fast = [(name, (100.0,), {**ELEMENT, "target": SPEED}) for name, _ in areas]
-    few = report(*areas, *((*each, ELEMENT) for each in areas), *fast)
-    energies = [result(PROCESSING_ELEMENT, name, 100.0, delay=10.0) for name in ("bf16", "fp32")]
-    many = replace(few, energies=[Energy(each, "normal", 1024, 3, logic=10.0, spread=0.0) for each in energies])
-    assert "## All quantities" not in to_markdown(few)
-    assert "headline.svg" not in to_images(few)
-    assert "\n\n![Cost relative to bf16, beside the claims](headline.svg)\n\n## The claims" in to_markdown(many)
-    assert "<!-- area, multiplier -->" in to_images(many)["headline.svg"].decode()
+def test_a_report_has_ten_sentences() -> None:
+    """No other text is in it than notes, headings and the cells of tables."""
+    assert len(NOTES) == 10
+    assert all(note.count(". ") == 0 and note.endswith(".") for note in NOTES.values())
+    found = report(("bf16", (100.0, 102.0)), ("fp32", (700.0, 690.0)))
+    lines = to_summary(found, to_images(found)).partition("## To cite")[0].splitlines()
+    known = {*NOTES.values(), f"OpenMXU {found.made_by}, {found.tool}."}
+    assert [line for line in lines if line and not line.startswith(("#", "|", "![")) and line not in known] == []
 
 
 @pytest.mark.usefixtures("tool")

@@ -3,7 +3,7 @@
 import pytest
 
 from openmxu.area.run.measure import measure
-from openmxu.area.subject.peers import named_point
+from openmxu.area.subject.foreign import named_point
 from openmxu.area.target.targets import choose_targets
 from openmxu.yosys import SynthesisError
 

@@ -47,10 +47,10 @@ def test_descriptions_fit_the_files(gather: ModuleType, tmp_path: Path) -> None:
     peers = read_peers(tmp_path / "theirs")
     assert len(peers) == 23
     for peer in peers:
-        wrapper = next((tmp_path / "theirs" / name for name in peer.files if name.startswith("wrappers/")), None)
-        assert wrapper is None or f"module {peer.top} " in wrapper.read_text()
+        wrapper = next((tmp_path / "theirs" / name for name in peer.design.files if name.startswith("wrappers/")), None)
+        assert wrapper is None or f"module {peer.design.top} " in wrapper.read_text()
         assert peer.ours.component.module_name
-    assert len({peer.top for peer in peers}) == 23
+    assert len({peer.design.top for peer in peers}) == 23
 
 
 @needs_git
@@ -58,13 +58,13 @@ def test_one_project_alone(gather: ModuleType, tmp_path: Path) -> None:
     """And our parts without subnormals, which are read as theirs are."""
     gather.main([str(tmp_path / "theirs"), made("essenceia", tmp_path)])
     peers = read_peers(tmp_path / "theirs")
-    assert [peer.name for peer in peers[:2]] == ["Essenceia multiplier", "Essenceia adder"]
+    assert [peer.design.name for peer in peers[:2]] == ["Essenceia multiplier", "Essenceia adder"]
     assert not peers[0].version
     for peer in peers[2:]:
-        [file] = (tmp_path / "theirs" / name for name in peer.files)
-        assert f"\nmodule {peer.top}(" in file.read_text()
+        [file] = (tmp_path / "theirs" / name for name in peer.design.files)
+        assert f"\nmodule {peer.design.top}(" in file.read_text()
         assert dict(peer.ours.options)["subnormals"] == "ieee"
-        assert "flush" in peer.top
+        assert "flush" in peer.design.top
     assert len(peers) == 6
 
 

@@ -11,7 +11,8 @@ import pytest
 from openmxu import yosys
 from openmxu.area.chapters.peer_tables import to_markdown
 from openmxu.area.finding.comparison import ComparedDesign, ComparedTarget, Comparison, Figures, compare_peers
-from openmxu.area.subject.peers import Ours, Peer, PeerPoint, read_own, read_peer, read_peers
+from openmxu.area.subject.foreign import Foreign, ForeignPoint
+from openmxu.area.subject.peers import Ours, read_peers
 from openmxu.pages.tables import reason
 
 from ....conftest import Command, Said
@@ -48,11 +49,9 @@ def folder(tmp_path: Path) -> Path:
     return where
 
 
-def read(folder: Path, source: str, name: str = "it.v", **fields: Any) -> PeerPoint:
+def read(folder: Path, source: str, name: str = "it.v", **fields: Any) -> ForeignPoint:
     (folder / name).write_text(source)
-    return read_peer(
-        Peer("it", "", "", "", "", **{"top": "it", "ours": Ours("adder"), "files": (name,), **fields}), folder, 60.0
-    )
+    return Foreign("it", folder, (name,), **{"top": "it", **fields}).read(60.0)
 
 
 @pytest.mark.slow
@@ -141,7 +140,7 @@ def test_what_yosys_cannot_read_is_a_row(folder: Path, tmp_path: Path, command: 
         ('"1"', '"1"\nparameters = { W = "2; shell" }', "parameters must be a table of numbers below 2**31 or const"),
         ('"1"', '"1"\nparameters = { W = true }', "constants as in \"8'hff\", not {'W': True}"),
         ('"1"', '"1"\ndefines = { "A B" = 1 }', "defines must be a table of macros with numbers or words, not {'A B"),
-        ('"1"', '"1"\ncolour = "red"', "a field must be one of name, url, licence, version, notes, files, top, again"),
+        ('"1"', '"1"\ncolour = "red"', "a field must be one of name, url, licence, version, notes, files, include, ag"),
         ("{ design", "{ desing", "against must be a table as in { design = "),
         ('"product"', '"sum"', "design must be one of product, multiplier, adder, multiply_add, "),
         ("width = 2", "width = 0", "width must be an integer from 1 to 1024, not 0"),
@@ -179,7 +178,7 @@ def test_files(folder: Path, tmp_path: Path) -> None:
     for name in ("z.v", "a.v"):
         (folder / name).write_text("")
     (folder / "peers.toml").write_text(NAND.replace('["nand.v"]', '["z.v", "*.v"]\ninclude = ["."]'))
-    assert read_peers(folder)[0].files == ("z.v", "a.v", "nand.v")
+    assert read_peers(folder)[0].design.files == ("z.v", "a.v", "nand.v")
     (folder / "o o.v").write_text("")
     with pytest.raises(ValueError, match=r"files must have names of letters, digits and _\.\+-/, not 'o o\.v'"):
         read_peers(folder)
@@ -239,11 +238,11 @@ def test_where_a_design_is_from_is_none_of_it(folder: Path) -> None:
 
 
 def test_ours_is_read_as_theirs() -> None:
-    point = read_own(Ours("multiply_add", (("operand", "e3f1"), ("result", "e3f3"))), 60.0)
+    point = Ours("multiply_add", (("operand", "e3f1"), ("result", "e3f3"))).read(60.0)
     assert point.name == "multiply_add_e3f1_e3f3_flush_s0"
     assert not point.is_clocked
-    assert point.in_form("area") == point.rtlil() != point.in_form("speed")
-    assert f"module \\{point.top}\n" in point.in_form("speed")
+    assert point.rtlil("area") == point.rtlil() != point.rtlil("speed")
+    assert f"module \\{point.top}\n" in point.rtlil("speed")
 
 
 def test_each_design_with_its_best_recipe() -> None:

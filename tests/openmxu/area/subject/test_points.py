@@ -88,11 +88,11 @@ def test_targets_choose_a_form() -> None:
     targets = [ECP5, GENERIC, replace(GENERIC, recipe="speed")]
     text = to_rtlil(SignificandProduct(4), name="theirs")
     ours = point(PROCESSING_ELEMENT, BF16, stages=4, terms=2)
-    theirs = points.Point("theirs", 4, None, "theirs", lambda: text)
+    theirs = points.Point("theirs", 4, None, "theirs", points.Text(text))
     plan = [(target, each) for target in targets for each in (ours, theirs)]
     with workers(1, None, 60) as where:
         results = measure_all(plan, where, lambda line: None)
-    of_ours = [hashlib.sha256(ours.in_form(form).encode()).hexdigest() for form in (FPGA, AREA, SPEED)]
+    of_ours = [hashlib.sha256(ours.rtlil(form).encode()).hexdigest() for form in (FPGA, AREA, SPEED)]
     assert [each.rtlil_sha256 for each in results[::2]] == of_ours
     assert len(set(of_ours)) == 3
     assert len({each.rtlil_sha256 for each in results[1::2]}) == 1
@@ -108,7 +108,10 @@ def test_widths(text: str) -> None:
 def test_the_full_report_has_every_axis() -> None:
     """Elements of the formats of the claims with each number of stages, for area and for speed."""
     full = points.full_points()
-    assert {point.part for point in full} == {*points.PARTS, points.ELEMENTS[4]}
+    assert {(point.part, point.terms) for point in full} == {
+        *((part, 1) for part in points.PARTS),
+        (PROCESSING_ELEMENT, 4),
+    }
     assert {point.width for point in full if point.part == PRODUCT} == set(range(2, 25))
     for part in set(points.PARTS) - {PRODUCT, points.CONVERTER, points.BANK}:
         found = {str(point.format) for point in full if point.part == part}

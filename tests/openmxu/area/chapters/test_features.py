@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from openmxu.area import Report, Result
-from openmxu.area.chapters.standing import standing_section
+from openmxu.area.chapters.features import standing
 from openmxu.area.subject.block_elements import block_point, other_points
 from openmxu.area.subject.points import PROCESSING_ELEMENT, point
 from openmxu.area.target.targets import Area
@@ -23,14 +23,12 @@ def test_ratios() -> None:
         for library, areas in (("one", (1000.0, 400.0, 3000.0, 1500.0)), ("two", (2000.0, 900.0, 4000.0, 2400.0)))
         for design, area in zip(designs, areas, strict=True)
     ]
-    lines = standing_section(Report("", results))[1].splitlines()
-    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines]
-    assert rows[2:] == [
+    assert standing(Report("", results)).rows == [
         ["bf16", "16", "1,000 to 2,000 GE", "750 to 1,000 GE", ""],
         ["int8", "8", "0.40 to 0.45", "", ""],
         ["nvfp4", "4.5", "", "0.50 to 0.60", ""],
     ]
-    assert standing_section(Report("", results[:2])) == []
+    assert not standing(Report("", results[:2]))
 
 
 def test_points_are_their_elements() -> None:
