@@ -180,7 +180,8 @@ def _figures(result: Result) -> Figures:
     figures = Figures(point.name, result.target.label, error=result.error, figure=result.figure)
     if area is None:
         return figures
-    figures = replace(
+    is_known = point.is_clocked or not (result.target.timing and area.flip_flops)
+    return replace(
         figures,
         combinational=round(area.combinational, 4),
         sequential=round(area.sequential or 0.0, 4),
@@ -188,7 +189,6 @@ def _figures(result: Result) -> Figures:
         memory_bits=area.memory_bits,
         dsps=area.dsps or 0,
         depth=result.depth,
+        delay=result.delay if is_known else None,
+        note=result.note if is_known else "it has flip-flops, and no port clk: clock must name it",
     )
-    if result.target.timing and area.flip_flops and not point.is_clocked:
-        return replace(figures, note="it has flip-flops, and no port clk: clock must name it")
-    return replace(figures, delay=result.delay, note=result.note)

@@ -267,30 +267,24 @@ class Report:
 
     def sweep(self, target: Target, part: str) -> dict[int, float]:
         """Areas by significand width, in ascending order: of products, or of units with 8 exponent bits."""
-        return dict(
-            sorted(
-                (result.point.width, result.area.area)
-                for result in self._ordinary.get((target, part), [])
-                if result.area
-                and result.area.area > 0
-                and (result.point.format is None or result.point.format.exponent_width == SWEEP_EXPONENT)
-            )
-        )
+        return {
+            result.point.width: result.area.area
+            for result in sorted(self._ordinary.get((target, part), []), key=lambda result: result.point.width)
+            if result.area and result.area.area > 0
+            if result.point.format is None or result.point.format.exponent_width == SWEEP_EXPONENT
+        }
 
     @cached_property
     def fits(self) -> list[Fit]:
         """A fit for each target and each part that was swept there, over the widths that all of these have."""
+        fits = []
         sweeps = {(target, part): self.sweep(target, part) for target in self.counted for part in _SWEPT}
-        common: dict[str, set[int]] = {}
-        for (_, part), areas in sweeps.items():
-            if len(areas) >= _FEWEST:
-                common[part] = common.get(part, set(areas)) & set(areas)
-        fits = (
-            fit_curve(target, part, {width: area for width, area in areas.items() if width in common[part]})
-            for (target, part), areas in sweeps.items()
-            if part in common
-        )
-        return [fit for fit in fits if fit]
+        for (target, part), areas in sweeps.items():
+            same = [set(other) for (_, name), other in sweeps.items() if name == part and len(other) >= _FEWEST]
+            common = set.intersection(*same) if same else set()
+            fit = fit_curve(target, part, {width: area for width, area in areas.items() if width in common})
+            fits += [fit] if fit else []
+        return fits
 
     def areas(self, target: Target, part: str) -> dict[str, Figure]:
         """The areas of a part on a target, by format, with their deviations over orders."""
@@ -340,7 +334,7 @@ class Report:
 
     def spread(self, result: Result) -> Spread | None:
         """The spread of a result over orders; none where only one was measured."""
-        others = self._orders.get((replace(result.point, order=0).name, result.target))
+        others = self._orders.get((result.point.name, result.target))
         return Spread(result, tuple(others)) if others else None
 
     @cached_property
@@ -353,13 +347,12 @@ class Report:
     @cached_property
     def costs(self) -> list[Cost]:
         """The costs of features, on each target where both designs were measured."""
-        costs = []
-        for target in self.counted:
-            for ablation in ABLATIONS:
-                whole, without = (self.area(point.name, target) for point in (ablation.whole, ablation.without))
-                if whole and without:
-                    costs.append(Cost(target, ablation, whole, without))
-        return costs
+        pairs = [
+            Cost(target, row, self.area(row.whole.name, target) or 0.0, self.area(row.without.name, target) or 0.0)
+            for target in self.counted
+            for row in ABLATIONS
+        ]
+        return [cost for cost in pairs if cost.whole and cost.without]
 
     @cached_property
     def fronts(self) -> list[Front]:
@@ -374,10 +367,8 @@ class Report:
     @property
     def by_design(self) -> dict[str, list[Entry]]:
         """The entries for each design of the catalog, by its name, in the order of the targets."""
-        entries: dict[str, list[Entry]] = {}
-        for entry in self.catalog:
-            entries.setdefault(entry.design.name, []).append(entry)
-        return entries
+        names = dict.fromkeys(entry.design.name for entry in self.catalog)
+        return {name: [entry for entry in self.catalog if entry.design.name == name] for name in names}
 
     @property
     def runs(self) -> list[Result]:
@@ -396,15 +387,9 @@ def _sum(areas: Sequence[tuple[int, Area]]) -> Area:
     cells: Counter[str] = Counter()
     for count, area in areas:
         cells.update({cell: count * number for cell, number in area.cells.items()})
-    return Area(
-        area=sum(count * area.area for count, area in areas),
-        combinational=sum(count * area.combinational for count, area in areas),
-        sequential=sum(count * (area.sequential or 0.0) for count, area in areas),
-        flip_flops=sum(count * area.flip_flops for count, area in areas),
-        memory_bits=sum(count * area.memory_bits for count, area in areas),
-        cell_area=sum(count * (area.cell_area or 0.0) for count, area in areas),
-        cells=dict(sorted(cells.items())),
-    )
+    names = ("area", "combinational", "sequential", "flip_flops", "memory_bits", "cell_area")
+    sums = {name: sum(count * (getattr(area, name) or 0) for count, area in areas) for name in names}
+    return Area(**sums, cells=dict(sorted(cells.items())))
 
 
 def fit_curve(target: Target, part: str, areas: dict[int, float]) -> Fit | None:

@@ -1,6 +1,6 @@
 """The origin of a figure of an area report: everything that is needed to repeat it."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 
@@ -11,14 +11,7 @@ def explain(report: Mapping[str, Any], figure: str) -> str:
     runs += [term for entry in of_design for term in entry["terms"] if term not in runs]
     if not runs or not figure:
         raise ValueError(f"explain must be a figure or a design of the report, not {figure!r}")
-    targets = {(target["name"], target["recipe"]): target for target in report["targets"]}
-    energies: dict[str, list[Mapping[str, Any]]] = {}
-    for energy in report.get("energies", ()):
-        energies.setdefault(energy["figure"], []).append(energy)
-    return "\n".join(
-        _words(report, targets[run["target"], run["recipe"]], run, [*map(_energy, energies.get(run["figure"], ()))])
-        for run in runs
-    )
+    return "\n".join(_words(report, run) for run in runs)
 
 
 def _runs(report: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
@@ -31,8 +24,11 @@ def _runs(report: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
             yield run
 
 
-def _words(report: Mapping[str, Any], target: Mapping[str, Any], run: Mapping[str, Any], more: Sequence[str]) -> str:
+def _words(report: Mapping[str, Any], run: Mapping[str, Any]) -> str:
+    place = run["target"], run["recipe"]
+    target = next(each for each in report["targets"] if (each["name"], each["recipe"]) == place)
     library = target["library"]
+    energies = [_energy(each) for each in report.get("energies", ()) if each["figure"] == run["figure"]]
     options = ", ".join(f"{name} {value}" for name, value in run["options"].items())
     count = f"{run['count']} times " if "count" in run else ""
     area = f"{run['area']:,g} {run['unit']}" if run["area"] is not None else f"failed: {run['error']}"
@@ -44,7 +40,7 @@ def _words(report: Mapping[str, Any], target: Mapping[str, Any], run: Mapping[st
         f"  library  {library['name']}, sha256 {library['sha256']}" if library else "  library  none",
         f"  tool     {', '.join(filter(None, [report['tool'], target.get('timing')]))}",
         *([f"  by       OpenMXU {report['openmxu']}"] if report.get("openmxu") else []),
-        *more,
+        *energies,
         "  script",
         *(f"    {line}" for line in run["script"].strip().splitlines()),
     ]

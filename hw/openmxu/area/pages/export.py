@@ -15,29 +15,24 @@ from openmxu.area.target.targets import Area, Target
 
 def to_json(report: Report) -> str:
     """The report as JSON. Nothing in it depends on the machine or the time."""
-    return (
-        json.dumps(
-            {
-                "schema": SCHEMA,
-                "tool": report.tool,
-                "openmxu": report.made_by,
-                "targets": [_target(target) for target in report.targets],
-                "results": [_run(result) for result in report.results],
-                "catalog": [
-                    {**_entry(entry), "terms": [{"count": term.count, **_run(term.result)} for term in entry.terms]}
-                    for entry in report.catalog
-                ],
-                "fits": [_finding(fit) for fit in report.fits],
-                "ratios": [_finding(ratio) for ratio in report.ratios],
-                "costs": [_cost(cost) for cost in report.costs],
-                "energies": [_energy(energy) for energy in report.energies],
-                "reordered": [{**_run(result), "order": result.point.order} for result in report.reordered],
-                "spreads": [_spread(spread) for spread in report.spreads],
-            },
-            indent=2,
-        )
-        + "\n"
-    )
+    content = {
+        "schema": SCHEMA,
+        "tool": report.tool,
+        "openmxu": report.made_by,
+        "targets": [_target(target) for target in report.targets],
+        "results": [_run(result) for result in report.results],
+        "catalog": [
+            {**_entry(entry), "terms": [{"count": term.count, **_run(term.result)} for term in entry.terms]}
+            for entry in report.catalog
+        ],
+        "fits": [_finding(fit) for fit in report.fits],
+        "ratios": [_finding(ratio) for ratio in report.ratios],
+        "costs": [_cost(cost) for cost in report.costs],
+        "energies": [_energy(energy) for energy in report.energies],
+        "reordered": [{**_run(result), "order": result.point.order} for result in report.reordered],
+        "spreads": [_spread(spread) for spread in report.spreads],
+    }
+    return json.dumps(content, indent=2) + "\n"
 
 
 def to_csv(report: Report) -> str:
@@ -48,10 +43,11 @@ def to_csv(report: Report) -> str:
     writer = csv.DictWriter(text, [*columns, "tool"], lineterminator="\n")
     writer.writeheader()
     for row in rows:
-        row["tool"] = report.tool
-        for name in ("options", "cells"):
-            row[name] = " ".join(f"{key}={value}" for key, value in (row[name] or {}).items())
-        writer.writerow({name: _cell(value) for name, value in row.items()})
+        lists = {
+            name: " ".join(f"{key}={value}" for key, value in (row[name] or {}).items())
+            for name in ("options", "cells")
+        }
+        writer.writerow({name: _cell(value) for name, value in {**row, **lists, "tool": report.tool}.items()})
     return text.getvalue()
 
 
@@ -60,18 +56,18 @@ def _cell(value: Any) -> Any:
     return f"'{value}" if isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r")) else value
 
 
+def _at(target: Target) -> dict[str, str]:
+    return {"target": target.name, "recipe": target.recipe}
+
+
 def _target(target: Target) -> dict[str, Any]:
-    library = target.library
-    return {
-        "name": target.name,
-        "title": target.title,
-        "recipe": target.recipe,
-        "unit": target.unit,
-        "timing": target.timing,
-        "script": target.script,
-        "library": library
-        and {"name": library.name, "sha256": library.sha256, "nand2": library.nand2, "nand2_area": library.nand2_area},
-    }
+    names = ("name", "title", "recipe", "unit", "timing", "script")
+    library = (
+        {name: getattr(target.library, name) for name in ("name", "sha256", "nand2", "nand2_area")}
+        if target.library
+        else None
+    )
+    return {**{name: getattr(target, name) for name in names}, "library": library}
 
 
 def _result(result: Result) -> dict[str, Any]:
@@ -84,8 +80,7 @@ def _result(result: Result) -> dict[str, Any]:
         "significand_width": point.width,
         "exponent_width": point.format and point.format.exponent_width,
         "options": dict(point.options),
-        "target": result.target.name,
-        "recipe": result.target.recipe,
+        **_at(result.target),
         "status": "measured" if area else "failed",
         "unit": result.target.unit,
         **_figures(area),
@@ -110,8 +105,7 @@ def _entry(entry: Entry) -> dict[str, Any]:
         "design": entry.design.name,
         "processing_elements": entry.design.cells,
         "options": entry.design.domain,
-        "target": entry.target.name,
-        "recipe": entry.target.recipe,
+        **_at(entry.target),
         "status": entry.status,
         "unit": entry.target.unit,
         **_figures(entry.area),
@@ -125,23 +119,19 @@ def _figures(area: Area | None) -> dict[str, Any]:
 def _finding(finding: Fit | Ratio) -> dict[str, Any]:
     """A fit or ratio, its target by name."""
     values = {field.name: getattr(finding, field.name) for field in fields(finding)}
-    for name, value in values.items():
-        if isinstance(value, Interval):
-            values[name] = asdict(value)
-    return {**values, "target": finding.target.name, "recipe": finding.target.recipe}
+    intervals = {name: asdict(value) for name, value in values.items() if isinstance(value, Interval)}
+    return {**values, **intervals, **_at(finding.target)}
 
 
 def _energy(energy: Energy) -> dict[str, Any]:
     """An energy in pJ a cycle; without figures where there is none."""
-    point, target = energy.result.point, energy.result.target
     names = ("cycles", "seeds", "clock", "flip_flops", "logic", "at_once", "spread", "total")
     return {
-        "name": point.name,
-        "target": target.name,
-        "recipe": target.recipe,
+        "name": energy.point.name,
+        **_at(energy.target),
         "operands": energy.operands,
         **{name: None if energy.error else getattr(energy, name) for name in names},
-        "multiply_add": energy.multiply_add if point.is_element and not energy.error else None,
+        "multiply_add": energy.multiply_add if energy.point.is_element and not energy.error else None,
         "error": energy.error,
         "figure": energy.result.figure,
     }
@@ -149,11 +139,9 @@ def _energy(energy: Energy) -> dict[str, Any]:
 
 def _spread(spread: Spread) -> dict[str, Any]:
     """The spread of a design over orders."""
-    target = spread.result.target
     return {
         "name": spread.result.point.name,
-        "target": target.name,
-        "recipe": target.recipe,
+        **_at(spread.result.target),
         "orders": 1 + len(spread.others),
         "area_deviation": spread.area,
         "delay_deviation": spread.delay,
@@ -166,8 +154,7 @@ def _cost(cost: Cost) -> dict[str, Any]:
         "feature": cost.ablation.feature,
         "whole": cost.ablation.whole.name,
         "without": cost.ablation.without.name,
-        "target": cost.target.name,
-        "recipe": cost.target.recipe,
+        **_at(cost.target),
         "whole_area": cost.whole,
         "without_area": cost.without,
         "saved": cost.saved,

@@ -2,8 +2,9 @@
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NoReturn
 
 from openmxu.runtime.files import read_input
@@ -15,62 +16,49 @@ _MOST_BYTES = 256 << 20
 """Largest size of a file in bytes; a full report has 20 MB."""
 
 _TEXT = {"type": "string"}
+_COUNT = {"type": "integer"}
 _NUMBER = {"type": ["number", "null"], "minimum": 0, "maximum": 1e18}
 _OPTIONS = {"type": "object", "additionalProperties": {"type": ["string", "number", "boolean"]}}
 
 
-def _object(**properties: Any) -> dict[str, Any]:
-    """An object with these properties, and any others."""
-    return {"type": "object", "properties": properties, "required": list(properties)}
+def _object(optional: Mapping[str, Any] = MappingProxyType({}), **properties: Any) -> dict[str, Any]:
+    """An object with these properties, and any others, of which the optional ones are checked where they are there."""
+    return {"type": "object", "properties": {**properties, **optional}, "required": list(properties)}
 
 
 def _list(items: Any) -> dict[str, Any]:
     return {"type": "array", "items": items}
 
 
-_FIGURES = {
-    "target": _TEXT,
-    "recipe": _TEXT,
-    "unit": _TEXT,
-    "area": _NUMBER,
-    "flip_flops": _NUMBER,
-    "memory_bits": _NUMBER,
-}
+def _all(kind: Any, names: str) -> dict[str, Any]:
+    return dict.fromkeys(names.split(), kind)
+
+
+_FIGURES = {**_all(_TEXT, "target recipe unit"), **_all(_NUMBER, "area flip_flops memory_bits")}
 _RUN = {
-    "name": _TEXT,
-    "top": _TEXT,
+    **_all(_TEXT, "name top figure rtlil_sha256 script error"),
     "options": _OPTIONS,
     **_FIGURES,
-    "depth": _NUMBER,
-    "delay_ns": _NUMBER,
-    "figure": _TEXT,
-    "rtlil_sha256": _TEXT,
-    "script": _TEXT,
-    "error": _TEXT,
+    **_all(_NUMBER, "depth delay_ns"),
+}
+_LIBRARY = {"oneOf": [{"type": "null"}, _object(name=_TEXT, sha256=_TEXT)]}
+_ENERGY = {
+    **_all(_TEXT, "name target recipe figure operands error"),
+    **_all(_NUMBER, "clock flip_flops logic at_once spread total cycles seeds"),
 }
 _REPORT = _object(
-    schema={"type": "integer"},
+    # The first reports had none of these.
+    {
+        "openmxu": _TEXT,
+        "reordered": _list(_object(**_RUN)),
+        "energies": _list(_object({"multiply_add": _NUMBER}, **_ENERGY)),
+    },
+    schema=_COUNT,
     tool=_TEXT,
-    targets=_list(
-        _object(
-            name=_TEXT,
-            title=_TEXT,
-            recipe=_TEXT,
-            library={"oneOf": [{"type": "null"}, _object(name=_TEXT, sha256=_TEXT)]},
-        )
-    ),
-    results=_list(_object(**_RUN)),
-    catalog=_list(_object(design=_TEXT, **_FIGURES, terms=_list(_object(count={"type": "integer"}, **_RUN)))),
+    targets=_list(_object(**_all(_TEXT, "name title recipe"), library=_LIBRARY)),
+    results=_list(_object({"area_per_multiply_add": _NUMBER}, **_RUN)),
+    catalog=_list(_object(design=_TEXT, **_FIGURES, terms=_list(_object(count=_COUNT, **_RUN)))),
 )
-_PICOJOULES = dict.fromkeys(("clock", "flip_flops", "logic", "at_once", "spread", "total", "cycles", "seeds"), _NUMBER)
-# The first reports had none of these.
-_REPORT["properties"]["openmxu"] = _TEXT
-_REPORT["properties"]["reordered"] = _list(_object(**_RUN))
-_REPORT["properties"]["energies"] = _list(
-    _object(name=_TEXT, target=_TEXT, recipe=_TEXT, figure=_TEXT, operands=_TEXT, error=_TEXT, **_PICOJOULES)
-)
-for _place, _name in (("results", "area_per_multiply_add"), ("energies", "multiply_add")):
-    _REPORT["properties"][_place]["items"]["properties"][_name] = _NUMBER
 
 
 def read_report(path: Path) -> dict[str, Any]:
@@ -101,16 +89,14 @@ def read_report(path: Path) -> dict[str, Any]:
     return dict(report)
 
 
-def _runs(report: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
+def _runs(report: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Everything that names a target, and its place in the report."""
-    results = [(f"data.results[{index}]", run) for index, run in enumerate(report["results"])]
-    terms = [
-        (f"data.catalog[{index}].terms[{number}]", term)
-        for index, entry in enumerate(report["catalog"])
-        for number, term in enumerate(entry["terms"])
-    ]
-    reordered = [(f"data.reordered[{index}]", run) for index, run in enumerate(report.get("reordered", ()))]
-    return results + terms + reordered
+    for name in ("results", "reordered"):
+        for index, run in enumerate(report.get(name, ())):
+            yield f"data.{name}[{index}]", run
+    for index, entry in enumerate(report["catalog"]):
+        for number, term in enumerate(entry["terms"]):
+            yield f"data.catalog[{index}].terms[{number}]", term
 
 
 def _refuse_constant(name: str) -> NoReturn:
