@@ -81,7 +81,8 @@ def _document(title: str, chapters: Sequence[_Chapter], report: Report, plots: C
             note = [NOTES[chapter.note]] if chapter.note else []
             blocks += [f"## {chapter.title}", *filter(None, [first]), *note, *shown, *others]
     failed = [f"{len(report.failed)} of {len(report.runs)} runs failed."] if report.failed else []
-    origin = ["## What was measured", f"OpenMXU {report.made_by}, {report.tool}.", *failed]
+    tools = f"OpenMXU {report.made_by}, {report.tool}." if report.made_by else f"{report.tool}."
+    origin = ["## What was measured", tools, *failed]
     origin += [str(design_tables.conditions(report)), str(_GLOSSARY)]
     return "\n\n".join([*blocks, *origin, *_citation(report)]) + "\n"
 
