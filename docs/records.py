@@ -172,7 +172,12 @@ def _areas() -> str:
 
 
 _SHOWN = ("bf16 = 1", "fp16", "fp32", "fp8_e4m3", "bf16")
-"""Columns of the headlines' table in README."""
+_ROWS = (
+    "Google's claim, of a multiplier",
+    *("area, multiplier", "area, multiplier as hardware has each format"),
+    *(f"{cost}, processing element at the same clock" for cost in ("area", "energy")),
+)
+"""Columns and rows of the headlines' table in README."""
 
 
 def _headline() -> str:
@@ -181,7 +186,7 @@ def _headline() -> str:
     if found is None:
         raise ValueError("areas/summary.md must begin with its headlines: make areas")
     names, _, *rows = ([cell.strip() for cell in line.strip("|").split("|")] for line in found[1].splitlines())
-    shown = [[row[names.index(name)] for name in _SHOWN] for row in rows if "of four terms" not in row[0]]
+    shown = [[row[names.index(name)] for name in _SHOWN] for row in rows if row[0] in _ROWS]
     return table(_SHOWN, shown)
 
 

@@ -314,7 +314,7 @@ def _converter(point: Point, beats: _Beats, counted: npt.NDArray[np.bool_]) -> W
     )
 
 
-_MAKERS = {PROCESSING_ELEMENT: _element, CONVERTER: _converter}
+_MAKERS = {str(PROCESSING_ELEMENT): _element, str(CONVERTER): _converter}
 """Makers of workloads for parts with other ports than two operands and a result."""
 
 
