@@ -386,7 +386,7 @@ def test_command_line(tmp_path: Path, command: Command, shown: Said) -> None:
     [adder] = json.loads((tmp_path / "report" / "area.json").read_text())["energies"]
     assert (adder["name"], adder["error"]) == ("adder fp8_e4m3", "")
     assert adder["total"] == adder["logic"] > 0
-    assert "## Energy" in (tmp_path / "report" / "report.md").read_text()
+    assert "## Energies of all designs" in (tmp_path / "report" / "report.md").read_text()
     assert "pJ a cycle" in err
     said = f"  energy   normal: {adder['total']:.2f} pJ a cycle, clock pins 0.00"
     assert said in shown(AREA, "--explain", "adder fp8_e4m3")
