@@ -12,15 +12,6 @@ _NEAR = 10
 _VERDICTS = ("at least", f"within {_NEAR} % of", "less than")
 """The verdicts on a ratio beside a claim, from above."""
 
-# Units of others as they published them: source, conditions, description, areas in one unit.
-_PUBLISHED = [
-    ("Horowitz, ISSCC 2014", "45 nm, µm²", "multiplier", {"fp16": 1640, "fp32": 7700}),
-    ("Horowitz, ISSCC 2014", "45 nm, µm²", "adder", {"fp16": 1360, "fp32": 4184}),
-    ("ninjakaib, hardware-accelerators", "Nangate45, µm²", "multiplier", {"fp8": 236, "bf16": 1103, "fp32": 6353}),
-    ("ninjakaib, hardware-accelerators", "Nangate45, µm²", "adder", {"fp8": 466, "bf16": 1033, "fp32": 3230}),
-    ("Horus", "Sky130 HD, µm²", "multiplier", {"fp8_e4m3": 857, "bf16": 2740}),
-]
-
 
 def verdict(values: Sequence[float], claim: float) -> str:
     """The verdict on the median of one or more measured ratios beside a claimed one: one of :data:`_VERDICTS`.
@@ -97,14 +88,3 @@ def growth(report: Report) -> Table:
         for fit in report.fits
     ]
     return Table(["target", "part", "widths p", "exponent", "a", "b", "c", "R²", "largest deviation"], rows, words=3)
-
-
-def published() -> Table:
-    """Figures that others published, with the known conditions."""
-    rows = []
-    for source, conditions, part, areas in _PUBLISHED:
-        unit = "bf16" if "bf16" in areas else "fp16"
-        figures = ", ".join(f"{name} {area:,}" for name, area in areas.items())
-        beside = ", ".join(f"{name}/{unit} {area / areas[unit]:.2f}" for name, area in areas.items() if name != unit)
-        rows.append([source, conditions, part, figures, beside])
-    return Table(["source", "conditions", "unit", "published areas", "ratios"], rows, words=5)

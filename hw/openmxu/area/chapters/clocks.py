@@ -2,12 +2,32 @@
 
 from collections.abc import Sequence
 
-from openmxu.area.finding.findings import BASE
+from openmxu.area.finding.findings import BASE, Report
 from openmxu.area.finding.fronts import Element, Front, same_clocks
 from openmxu.pages.tables import Table
 
 
-def at_a_clock(fronts: Sequence[Front], unit: str) -> Table:
+def areas(report: Report) -> Table:
+    """Areas at equal delays relative to bf16."""
+    return _at_a_clock(report.fronts, "GE")
+
+
+def energies(report: Report) -> Table:
+    """Energies at equal delays relative to bf16."""
+    return _at_a_clock(report.energy_fronts, "pJ")
+
+
+def small_elements(report: Report) -> Table:
+    """The elements of each front of areas, where formats are compared."""
+    return _elements(report.fronts if areas(report) else [], "GE")
+
+
+def efficient_elements(report: Report) -> Table:
+    """The elements of each front of energies, where formats are compared."""
+    return _elements(report.energy_fronts if areas(report) else [], "pJ")
+
+
+def _at_a_clock(fronts: Sequence[Front], unit: str) -> Table:
     """Figures at equal delays relative to bf16; no rows where nothing can be compared with it."""
     clocks = same_clocks(fronts)
     names = [name for name in dict.fromkeys(name for clock in clocks for name in clock.costs) if name != BASE]
@@ -23,12 +43,6 @@ def at_a_clock(fronts: Sequence[Front], unit: str) -> Table:
         if (base := clock.costs.get(BASE))
     ]
     return Table(["library", "ns", "MHz", BASE, *names], rows)
-
-
-def all_elements(areas: Sequence[Front], energies: Sequence[Front]) -> list[Table]:
-    """The elements of each front; none where no area was compared."""
-    is_compared = bool(at_a_clock(areas, "GE"))
-    return [_elements(areas, "GE"), _elements(energies, "pJ")] if is_compared else []
 
 
 def _elements(fronts: Sequence[Front], unit: str) -> Table:

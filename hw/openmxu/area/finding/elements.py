@@ -6,8 +6,8 @@ from openmxu.area.finding.units import UnitEnergy, parts_of, unit_energy
 from openmxu.area.run.energy import IDLE, NORMAL, find_meter, is_metered
 from openmxu.area.run.measure import Result
 from openmxu.area.run.schedule import measure_all, workers
-from openmxu.area.subject.points import ADDER, CONVERTER, PROCESSING_ELEMENT, Point, point
-from openmxu.area.target.targets import Target, choose_targets
+from openmxu.area.subject.points import ADDER, CONVERTER, PROCESSING_ELEMENT, point
+from openmxu.area.target.targets import Area, choose_targets
 from openmxu.cells.liberty import Library
 from openmxu.spec.config import MxuConfig
 from openmxu.spec.formats import FORMATS, FP32
@@ -28,15 +28,14 @@ def element_areas(units: Sequence[MxuConfig], tell: Callable[[str], None]) -> li
         for unit in units
     ]
     with workers(None, None, _LIMIT) as where:
-        results = measure_all([(target, element) for element in points], where, tell)
-    _check(results)
-    return [result.area.area for result in results if result.area is not None]
+        return [area.area for area in _areas(measure_all([(target, element) for element in points], where, tell))]
 
 
-def _check(results: Sequence[Result]) -> None:
+def _areas(results: Sequence[Result]) -> list[Area]:
     for result in results:
         if result.area is None:
             raise SynthesisError(f"the area of {result.point.name} was not measured: {result.error}")
+    return [result.area for result in results if result.area]
 
 
 def check_energies(unit: MxuConfig) -> None:
@@ -63,10 +62,12 @@ def element_energies(units: Sequence[MxuConfig], library: Library, tell: Callabl
     elements = dict.fromkeys((unit.operand, unit.terms) for unit in units)
     points = [point(PROCESSING_ELEMENT, fmt, terms=terms) for fmt, terms in elements]
     points += [point(ADDER, FP32), *(point(CONVERTER, fmt) for fmt in formats if fmt != FP32)]
-    _check_library(target, points)
+    if not all(is_metered(target, part) for part in points):
+        doubt = f": {library.doubt}" if library.doubt else ""
+        raise ValueError(f"liberty must be a library with sound areas and energies, not {target.name!r}{doubt}")
     with workers(None, None, _LIMIT) as where:
         results = measure_all([(target, each) for each in points], where, tell, lambda target, point: True)
-        _check(results)
+        _areas(results)
         plan = [(result, NORMAL) for result in results]
         energies = meter([*plan, *((each, IDLE) for each in results[: len(elements)])], where, tell)
     for energy in energies:
@@ -75,9 +76,3 @@ def element_energies(units: Sequence[MxuConfig], library: Library, tell: Callabl
     parts = parts_of(energies)[target.name, target.recipe]
     unit_energies = [unit_energy(target.name, target.recipe, unit, parts) for unit in units]
     return [each for each in unit_energies if each is not None]
-
-
-def _check_library(target: Target, points: Sequence[Point]) -> None:
-    if not all(is_metered(target, part) for part in points):
-        doubt = f": {target.library.doubt}" if target.library and target.library.doubt else ""
-        raise ValueError(f"liberty must be a library with sound areas and energies, not {target.name!r}{doubt}")

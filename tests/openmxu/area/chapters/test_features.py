@@ -7,6 +7,7 @@ from openmxu.area.chapters.features import standing
 from openmxu.area.subject.block_elements import block_point, other_points
 from openmxu.area.subject.points import PROCESSING_ELEMENT, point
 from openmxu.area.target.targets import Area
+from openmxu.cells.liberty import generic_library
 from openmxu.export.verilog import to_rtlil
 from openmxu.spec.formats import BF16
 from openmxu.unit.block_element import BlockElement
@@ -23,6 +24,8 @@ def test_ratios() -> None:
         for library, areas in (("one", (1000.0, 400.0, 3000.0, 1500.0)), ("two", (2000.0, 900.0, 4000.0, 2400.0)))
         for design, area in zip(designs, areas, strict=True)
     ]
+    doubtful = replace(GENERIC, library=replace(generic_library(), doubt="it says so"))
+    results += [replace(each, target=doubtful, area=Area(7.0, 7.0, 0.0)) for each in results[:2]]
     assert standing(Report("", results)).rows == [
         ["bf16", "16", "1,000 to 2,000 GE", "750 to 1,000 GE", ""],
         ["int8", "8", "0.40 to 0.45", "", ""],

@@ -108,6 +108,8 @@ def test_the_plot_is_of_a_sound_library() -> None:
     library = replace(generic_library(), doubt="its areas are those of another")
     doubtful = {recipe: replace(target, name="other", library=library) for recipe, target in TARGETS.items()}
     there = [replace(each, target=doubtful[each.target.recipe]) for each in (*BF16, *FP16)]
-    images = to_images(Report("Yosys 1", [*there, *BF16, *FP16]))
+    found = Report("Yosys 1", [*there, *BF16, *FP16])
+    assert [row[2] for row in in_short(found).rows] == [row[2] for row in in_short(Report("", [*BF16, *FP16])).rows]
+    images = to_images(found)
     assert "<!-- Processing elements on lib -->" in images["clock.svg"].decode()
     assert "clock.svg" not in to_images(Report("Yosys 1", [*there, *BF16]))

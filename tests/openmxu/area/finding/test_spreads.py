@@ -97,7 +97,9 @@ def test_page() -> None:
     text = to_summary(found, images)
     lines = [line for line in text.splitlines() if line]
     assert (lines[1], lines[2]) == ("## In short", "| bf16 = 1 | fp16 | fp32 | bf16 |")
-    assert lines.index(NOTES["short"]) < lines.index("![Cost relative to bf16, beside the claims](headline.svg)") < 12
+    assert (
+        lines.index(NOTES["In short"]) < lines.index("![Cost relative to bf16, beside the claims](headline.svg)") < 12
+    )
     assert "<!-- area, multiplier -->" in images["headline.svg"].decode()
     assert "headline.svg" not in to_images(report(*(("bf16", (1.0,)), ("fp32", (7.0,)))))
     assert "  version = {1.2.3, commit abc}," in text
