@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
-from openmxu.area.chapters import claims, clocks, derived, design_tables, energies, features, quantities
+from openmxu.area.chapters import claims, clocks, derived, design_tables, energy_tables, features, quantities
 from openmxu.area.finding.findings import Report
 from openmxu.pages.tables import Table, escaped, fenced
 
@@ -37,15 +37,21 @@ _OPENING: Mapping[str, Sequence[Callable[[Report], Table]]] = {
     "What a feature costs": [features.costs],
     "At the same clock": [clocks.areas, clocks.energies, clocks.small_elements, clocks.efficient_elements],
     "Energy": [
-        *(energies.by_format, energies.by_terms, energies.by_operands, energies.operands, energies.published),
-        *(energies.at_random, energies.failed),
+        *(
+            energy_tables.by_format,
+            energy_tables.by_terms,
+            energy_tables.by_operands,
+            energy_tables.operands,
+            energy_tables.published,
+        ),
+        *(energy_tables.at_random, energy_tables.failed),
     ],
     "Derived figures": [derived.units, derived.passes, derived.results, derived.arrays],
 }
 _DESIGNS: Mapping[str, Sequence[Callable[[Report], Table]]] = {
     "Areas": [design_tables.areas, design_tables.library_areas],
     "Depth and delay": [design_tables.depths, design_tables.delays],
-    "Energies of all designs": [energies.details],
+    "Energies of all designs": [energy_tables.details],
     "The catalog's designs": [design_tables.catalog, design_tables.derivations],
 }
 """The chapters, each with its tables."""
