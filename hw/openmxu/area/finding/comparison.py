@@ -34,9 +34,8 @@ class ComparedDesign:
     notes: str = ""
     """See :class:`openmxu.area.subject.peers.Peer`; empty for a part of ours."""
     sha256: str = ""
-    """Digest of its RTLIL; empty if Yosys cannot read it."""
     error: str = ""
-    """Why Yosys cannot read it; empty if it can."""
+    """Digest of its RTLIL, or why Yosys cannot read it."""
 
 
 @dataclass(frozen=True)
@@ -69,14 +68,12 @@ class Figures:
     dsps: int = 0
     """Numbers of flip-flops, of bits of memories, and of DSP blocks."""
     depth: int | None = None
-    """Cells on the longest path."""
     delay: float | None = None
-    """Delay of the longest path in nanoseconds; none without timing."""
+    """Cells on the longest path; its delay in nanoseconds, none without timing."""
     error: str = ""
     note: str = ""
-    """Why there is no area; why there is no delay."""
     figure: str = ""
-    """Digest of all that the figures depend on."""
+    """Why there is no area; why there is no delay; digest of all that the figures depend on."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +84,6 @@ class Comparison(Record):
     """The tools of the measurement: Yosys with its version, and the entries of
     :func:`openmxu.export.provenance.provenance`."""
     targets: tuple[ComparedTarget, ...]
-    """The targets of the measurements."""
     designs: tuple[ComparedDesign, ...]
     """Each of our parts, followed by the designs that are compared with it."""
     figures: tuple[Figures, ...]

@@ -66,11 +66,9 @@ class Fit:
     """Area as a function of the significand width p: ``a + b·p + c·p²`` by least squares, and p to an exponent."""
 
     target: Target
-    """The target of the measurements."""
     part: str
-    """The part that was measured."""
     widths: tuple[int, ...]
-    """The significand widths that it rests on."""
+    """The target, the part, and the significand widths that it rests on."""
     a: Interval
     b: Interval
     c: Interval
@@ -78,9 +76,8 @@ class Fit:
     exponent: Interval
     """The slope of log area over log p, by least squares."""
     r_squared: float
-    """Share of the areas' variance that the curve explains."""
     worst: float
-    """Largest distance of an area from the curve, as a fraction of that area."""
+    """Share of the areas' variance that the curve explains; largest distance of an area from it, as a fraction."""
 
     def __call__(self, width: FloatOrArray) -> FloatOrArray:
         """The curve's area at ``width``."""
@@ -99,13 +96,12 @@ class Spread:
     """The results of a design in several orders of ABC; see :func:`openmxu.area.target.targets.in_order`."""
 
     result: Result
-    """The result in the original order."""
     others: tuple[Result, ...]
-    """The results in the other orders."""
+    """The results in the original order, and in the other orders."""
 
     @property
     def area(self) -> float | None:
-        """Standard deviation of all areas, as a fraction of their mean; none for fewer than two."""
+        """Standard deviation of all areas as a fraction of their mean; none for fewer than two."""
         return _deviation([result.area.area for result in (self.result, *self.others) if result.area])
 
     @property
@@ -124,9 +120,8 @@ class Ratio:
     """Areas of one part for bf16, fp16 and fp32, to compare with the claims."""
 
     target: Target
-    """The target of the measurements."""
     part: str
-    """The part that was measured; for the significand product with 8, 11 and 24 bits."""
+    """The target, and the part that was measured; for the significand product with 8, 11 and 24 bits."""
     bf16: float
     """Area for bf16, in the target's unit."""
     others: dict[str, float]
@@ -141,12 +136,10 @@ class Cost:
     """The cost of a feature on a target."""
 
     target: Target
-    """The target of the measurements."""
     ablation: Ablation
-    """The feature, and the two designs."""
     whole: float
     without: float
-    """Their areas, in the target's unit."""
+    """The feature and the two designs, with their areas in the target's unit."""
 
     @property
     def saved(self) -> float:
@@ -183,9 +176,7 @@ class Entry:
     @property
     def status(self) -> str:
         """``measured``, ``derived`` or ``failed``."""
-        if self.area is None:
-            return "failed"
-        return "derived" if self.derived else "measured"
+        return "failed" if self.area is None else "derived" if self.derived else "measured"
 
 
 @dataclass(frozen=True)
@@ -193,21 +184,18 @@ class Report:
     """An area report: the measurements and the findings from them."""
 
     tool: str
-    """The Yosys that measured, with its version."""
     results: list[Result]
-    """The measurements, target by target, and point by point for each."""
+    """The Yosys that measured, with its version; the measurements, target by target, and point by point for each."""
     catalog: list[Entry] = field(default_factory=list)
     """The catalog's designs, target by target; empty if they were not asked for."""
     files: list[Path] = field(default_factory=list)
     """The files that were written."""
     energies: list[Energy] = field(default_factory=list)
-    """Energies of some of the results, if they were asked for."""
     reordered: list[Result] = field(default_factory=list)
-    """Results of some of the designs in other orders."""
+    """Energies of some of the results, if they were asked for; results of some of the designs in other orders."""
     made_by: str = ""
-    """Version and commit of this project."""
     layer: str = ""
-    """Name of the file of a layer, if there are energies with its operands."""
+    """Version and commit of this project; name of the file of a layer, if there are energies with its operands."""
 
     @cached_property
     def targets(self) -> list[Target]:
