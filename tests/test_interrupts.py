@@ -1,4 +1,4 @@
-"""A command that is interrupted or killed leaves nothing, shows no traceback, and says so by its exit code."""
+"""A command that is interrupted leaves nothing, shows no traceback, and says so by its exit code."""
 
 import os
 import signal
@@ -53,15 +53,17 @@ def check(name: str, number: signal.Signals, seconds: float, folder: Path, again
     variables = os.environ | {"XDG_CACHE_HOME": str(folder / "cache")}
     ending = end_at(seconds, number, command, environment=variables, awake=True, **how)
     shown = f"{name}, {number.name} after {seconds} s: {ending}"
-    assert ending.left == (), shown
     assert "Traceback" not in ending.errors, shown
-    assert {path.name for path in (work / "out").iterdir()} == OUTPUTS, shown
+    killed = number == signal.SIGKILL and ending.sent  # then folders and hidden files may stay
+    assert killed or ending.left == (), shown
+    files = [path for path in (work / "out").iterdir() if not (killed and path.name.startswith(".openmxu-"))]
+    assert {path.name for path in files} == OUTPUTS, shown
     if ending.sent and ending.code != 0:
         assert ending.seconds < 5, shown  # one, on a machine with nothing else to do
         code, word = ENDINGS[number]
         assert ending.code == code, shown
         assert ending.errors.endswith(word), shown
-        for path in (work / "out").iterdir():
+        for path in files:
             content, end = path.read_bytes(), {".npy": b"", ".json": b"}\n", ".vcd": b"\n", ".v": b"*/\n"}[path.suffix]
             finished = len(content) > 100 and content.endswith(end)
             assert content == OLD or finished, f"{path.name}: {shown}"

@@ -106,7 +106,7 @@ def build(
     RuntimeError
         A tool failed, or the design is too slow for the board's clock.
     openmxu.runtime.files.NotStoredError
-        A finished file can no longer be written; the text says where it was saved.
+        A finished file can no longer be written.
     """
     target = find_board(board) if isinstance(board, str) else board
     seeds = [target.seed] if seeds is None else list(seeds)

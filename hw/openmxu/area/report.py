@@ -114,7 +114,7 @@ def report(
     ValueError
         An unknown extent, target or recipe, a Liberty file of no use, no points, no jobs, or no number of orders.
     openmxu.runtime.files.NotStoredError
-        A file can no longer be written; the text says where it was saved.
+        A file can no longer be written.
     """
     tell = progress or (lambda line: None)
     check_options(extent, points, jobs, limit, orders)

@@ -12,8 +12,8 @@ it and the others wait. If the cache cannot be used, a note says so, and the pro
 Compiled programs run from copies in the folder for temporary files, which must allow execution; ``TMPDIR`` names
 another folder.
 
-Entries are executed, so nobody else may have written them. The folder must belong to this user and be writable by
-nobody else, or it is refused; nobody else can read it. An entry that belongs to another user counts as damaged.
+Entries are executed, so nobody else may have written them: the folder is made for this user alone, and refused if it
+belongs to another one, or if others may write to it.
 """
 
 import atexit
@@ -24,16 +24,15 @@ import io
 import logging
 import os
 import re
-import shutil
 import stat
-import threading
+import time
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import NamedTuple
 
-from openmxu.runtime.locks import LockedError, lock, stands
+from openmxu.runtime.locks import LIMIT, LockedError, lock, stands
 from openmxu.runtime.process import workspace
 from openmxu.runtime.sources import Sources, digest_all, still_all
 
@@ -43,13 +42,13 @@ KINDS = ("simulations", "models", "netlists", "areas", "checks", "studies")
 _SIZE = "OPENMXU_CACHE_SIZE"
 _UNITS = {"": 0, "K": 10, "M": 20, "G": 30}
 _PART = ".part"
-"""Suffix of an entry that a process is making and has locked. The kernel unlocks it when that process ends."""
+"""Suffix of an entry that a process is making and has locked."""
 
 _log = logging.getLogger(__name__)
 _kept: dict[tuple[str, str], bytes] = {}
 """Entries that this process made and could not write."""
-_noted = threading.Event()
-"""Set once the process has warned that the cache cannot be used."""
+_noted: list[str] = []
+"""Why the cache cannot be used, once the process has said so."""
 
 
 class Usage(NamedTuple):
@@ -59,12 +58,6 @@ class Usage(NamedTuple):
     """Their number."""
     size: int
     """Their bytes."""
-
-
-class _Entry(NamedTuple):
-    path: Path
-    size: int
-    used: int  # nanoseconds
 
 
 def key(*parts: str) -> str:
@@ -186,10 +179,9 @@ def clear(kind: str | None = None) -> Usage:
     if kind is not None:
         _check_kind(kind)
     _check_folder()
-    entries = [entry for name in KINDS if kind in (None, name) for entry in _entries(name)]
-    for entry in entries:
-        entry.path.unlink(missing_ok=True)
-    _sweep()
+    entries = {path: status for name in KINDS if kind in (None, name) for path, status in _entries(name).items()}
+    for path in entries:
+        path.unlink(missing_ok=True)
     return _sum(entries)
 
 
@@ -198,38 +190,21 @@ def _check_kind(kind: str) -> None:
         raise ValueError(f"kind must be one of {', '.join(KINDS)}, not {kind!r}")
 
 
-def _check_folder(*, make: bool = False) -> None:
-    """Refuse a folder of another user's, or one that others may write to; others may not read it either."""
+def _check_folder() -> None:
     path = directory()
-    if make and not path.is_dir():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with suppress(FileExistsError):
-            path.mkdir(mode=0o700)
-    try:
+    with suppress(FileNotFoundError):
         check_ours(path)
-    except FileNotFoundError:
-        return
-    if not path.is_dir():
-        raise NotADirectoryError(errno.ENOTDIR, "is no folder", str(path))
-    if os.stat(path).st_mode & _OTHERS:
-        os.chmod(path, 0o700)
+        if not path.is_dir():
+            raise NotADirectoryError(errno.ENOTDIR, "is no folder", str(path))
 
 
 def check_ours(path: Path) -> None:
     """Refuse a file or folder that another user could have written."""
     link, target = os.lstat(path), os.stat(path)
-    if not _is_ours(link) or not _is_ours(target):
+    if not link.st_uid == target.st_uid == os.geteuid():
         raise PermissionError(errno.EPERM, "belongs to another user; XDG_CACHE_HOME can name another place", str(path))
-    if target.st_mode & _OTHERS_WRITE:
+    if target.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         raise PermissionError(errno.EPERM, "can be written by other users; delete it", str(path))
-
-
-_OTHERS, _OTHERS_WRITE = stat.S_IRWXG | stat.S_IRWXO, stat.S_IWGRP | stat.S_IWOTH
-
-
-def _is_ours(status: os.stat_result) -> bool:
-    """Whether a file is this user's, where there are users."""
-    return not hasattr(os, "geteuid") or status.st_uid == os.geteuid()
 
 
 def _path(kind: str, key: str) -> Path:
@@ -244,69 +219,48 @@ def _digest(key: str, content: bytes) -> bytes:
 
 
 def _read(kind: str, key: str) -> bytes | None:
-    """The content of an entry; ``None`` if it is missing, damaged, not ours, or cannot be read."""
+    """The content of an entry; ``None`` if it is missing, damaged, or cannot be read."""
     try:
         _check_folder()
         path = _path(kind, key)
-        with open(path, "rb", opener=_no_link) as file:
-            status = os.fstat(file.fileno())
-            if not (stat.S_ISREG(status.st_mode) and _is_ours(status)) or status.st_mode & _OTHERS_WRITE:
-                return None
-            data = file.read()
+        data = path.read_bytes() if path.is_file() else b""  # a pipe would be waited for
     except OSError:
         return None
     size = hashlib.sha256().digest_size
     content = data[size:]
     if data[:size] != _digest(key, content):
         return None
-    with suppress(OSError):  # deleted by now, or not ours to touch
+    with suppress(OSError):  # it may be for reading only
         os.utime(path)
     return content
 
 
-def _no_link(path: str, flags: int) -> int:
-    """Open a file that is neither a link nor a pipe that would be waited for."""
-    return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
-
-
 @contextmanager
-def _turn(kind: str, key: str) -> Iterator[BinaryIO | None]:
+def _turn(kind: str, key: str) -> Iterator[Path | None]:
     """Wait until nobody else makes an entry; gives the file to write it to, or ``None`` if there can be none."""
     with ExitStack() as stack:
         part = None
         try:
             path = _path(kind, key).with_suffix(_PART)
-            _check_folder(make=True)
-            _clear_way(path.parent, wanted=stat.S_ISDIR)
-            _clear_way(path, wanted=stat.S_ISREG)
-            part = stack.enter_context(lock(path, what=f"makes the same entry of {kind}"))
+            directory().mkdir(mode=0o700, parents=True, exist_ok=True)
+            _check_folder()
+            file = stack.enter_context(lock(path, what=f"makes the same entry of {kind}"))
+            part = path
         except (OSError, LockedError) as error:
             _note(error)
         try:
             yield part
         finally:
-            if part is not None:
+            if part is not None and stands(file.fileno(), part):  # it has not become the entry
                 with suppress(OSError):
-                    if stands(part, path):  # it has not become the entry
-                        path.unlink()
+                    part.unlink()
 
 
-def _clear_way(path: Path, *, wanted: Callable[[int], bool]) -> None:
-    """Delete a file or folder of the cache that is not of the kind ``wanted``."""
-    with suppress(FileNotFoundError):
-        mode = os.lstat(path).st_mode
-        if stat.S_ISDIR(mode) and not wanted(mode):
-            shutil.rmtree(path)
-        elif not wanted(mode):
-            path.unlink()
-
-
-def _store(part: BinaryIO, path: Path, content: bytes, bound: int) -> bool:
+def _store(part: Path, path: Path, content: bytes, bound: int) -> bool:
     """Turn a locked file into an entry; whether that succeeded."""
     try:
-        Path(part.name).write_bytes(_digest(path.name, content) + content)
-        _clear_way(path, wanted=stat.S_ISREG)
-        os.replace(part.name, path)
+        part.write_bytes(_digest(path.name, content) + content)
+        os.replace(part, path)
     except OSError as error:
         _note(error)
         return False
@@ -317,41 +271,32 @@ def _store(part: BinaryIO, path: Path, content: bytes, bound: int) -> bool:
 
 def _note(error: OSError | LockedError) -> None:
     """Say that the cache cannot be used, once."""
-    if not _noted.is_set():
-        _noted.set()
+    if not _noted:
         reason = f"{error.filename or directory()}: {error.strerror}" if isinstance(error, OSError) else str(error)
+        _noted.append(reason)
         _log.warning("cache cannot be used (%s); what is compiled now will be compiled again next time", reason)
 
 
 def _make_room(bound: int, spare: Path) -> None:
-    _sweep()
-    entries = [entry for kind in KINDS for entry in _entries(kind)]
+    """Delete what killed processes have left, and the entries that have been unused for longest."""
+    entries = {path: status for kind in KINDS for path, status in _entries(kind, _PART, "").items()}
     excess = _sum(entries).size - bound
-    for entry in sorted(entries, key=lambda entry: entry.used):
-        if excess > 0 and entry.path != spare:
-            entry.path.unlink(missing_ok=True)
-            excess -= entry.size
+    for path, status in sorted(entries.items(), key=lambda entry: entry[1].st_mtime_ns):
+        old = path.suffix and time.time() - status.st_mtime > LIMIT
+        if old or (excess > 0 and not path.suffix and path != spare):
+            path.unlink(missing_ok=True)
+            excess -= status.st_size
 
 
-def _sweep() -> None:
-    """Delete unfinished entries of killed processes."""
-    for path in [entry.path for kind in KINDS for entry in _entries(kind, _PART)]:
-        with suppress(BlockingIOError), lock(path, what="makes an entry", wait=False):
-            path.unlink()
-
-
-def _entries(kind: str, suffix: str = "") -> list[_Entry]:
-    """The entries of one kind: files whose names are a digest and ``suffix``."""
-    entries = []
-    folder = directory() / kind
-    with suppress(FileNotFoundError), os.scandir(folder) as files:
-        for file in files:
-            if re.fullmatch(f"[0-9a-f]{{64}}{suffix}", file.name) and file.is_file():
-                with suppress(FileNotFoundError):  # another process may delete it meanwhile
-                    status = file.stat()
-                    entries.append(_Entry(Path(file), status.st_size, status.st_mtime_ns))
+def _entries(kind: str, *suffixes: str) -> dict[Path, os.stat_result]:
+    """The entries of one kind: files whose names are a digest, and perhaps a suffix."""
+    entries = {}
+    for path in (directory() / kind).glob("*"):
+        if re.fullmatch("[0-9a-f]{64}", path.stem) and path.suffix in (suffixes or ("",)) and path.is_file():
+            with suppress(FileNotFoundError):  # another process may delete it meanwhile
+                entries[path] = path.stat()
     return entries
 
 
-def _sum(entries: list[_Entry]) -> Usage:
-    return Usage(len(entries), sum(entry.size for entry in entries))
+def _sum(entries: dict[Path, os.stat_result]) -> Usage:
+    return Usage(len(entries), sum(status.st_size for status in entries.values()))

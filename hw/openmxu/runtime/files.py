@@ -3,62 +3,52 @@
 ::
 
     reserve ──> a hidden file beside each output ──> the work ──> fill it, sync it, rename it, sync the folder
-                .openmxu-0123456789abcdef.part, locked             │
-                                                                   └──> no room any more: save the result elsewhere
+                .openmxu-0123456789abcdef.part, locked
 
-Invariant: the name of an output stands for the old file or for the whole new one, at any time. The watcher removes the
-hidden files of a killed process (:mod:`openmxu.runtime.process`). If it could not, their locks are gone, and the next
-process that writes to their folder deletes them.
-
-Two runs never mix their outputs: a folder of outputs is locked, and so is the hidden file beside a single one, whose
-name begins with a digest of the output's. The locks are the kernel's, on what is there anyway: none outlives its
-process, and no lock file stays behind, as one of the package filelock would.
+Invariant: the name of an output stands for the old file or for the whole new one, at any time. The hidden file is named
+by a digest of the output's name, and locked: so a second run finds it and who holds it, and the next run replaces one
+that a killed process has left.
 """
 
 import errno
 import gzip
 import hashlib
 import io
+import itertools
 import logging
 import os
 import re
-import secrets
 import select
 import stat
 import sys
-import tempfile
 import zlib
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from openmxu.runtime.locks import fcntl, holder
-from openmxu.runtime.process import transient, vacant
-
-_PART = re.compile(r"\.openmxu-[0-9a-f]{16}\.part")
-"""Names of hidden files."""
+from openmxu.runtime.locks import fcntl, holder, is_free, stands
 
 _PROBE = 4096
 """Bytes for which an output must have room before the work."""
 
-_MOST_LINKS = 40
-"""Links that a path may lead through, as in the kernel."""
-
 _PATIENCE = 60
 """Seconds that the reader of a pipe waits for the first byte."""
 
+_DESCRIPTOR = re.compile(r"/(?:dev|proc/self)/fd/(\d{1,9})")
+_NAMED = {"/dev/stdout": "/dev/fd/1", "/dev/stderr": "/dev/fd/2"}
+
 _log = logging.getLogger(__name__)
 
-_reserved: set[Path] = set()
-"""Outputs whose places this process holds."""
+_held: set[tuple[Path, int]] = set()
+"""Outputs and folders of outputs that this process holds, and how often."""
 
-_folders: set[tuple[int, int]] = set()
-"""Folders of outputs that this process has locked, by device and inode."""
+_unfinished: dict[Path, None] = {}
+"""Hidden files, and folders that go if they are empty, in the order in which they were made."""
 
 
 class NotStoredError(RuntimeError):
-    """The work is done, but an output could not be written; the text says where its content was saved."""
+    """The work is done, but an output could not be written."""
 
 
 class UnreadError(BrokenPipeError):
@@ -67,14 +57,14 @@ class UnreadError(BrokenPipeError):
 
 def check_input(path: Path) -> None:
     """Raise :exc:`ValueError` if an input is one of the outputs, see :func:`reserve`."""
-    if Path(os.path.realpath(path)) in _reserved:
+    if (Path(os.path.realpath(path)), 0) in _held:
         raise ValueError(f"outputs must be other files than inputs, not {path}")
 
 
 def open_input(path: Path) -> BinaryIO:
     """Open a file that a user names; of a pipe, the first byte must come within a minute. See :func:`check_input`."""
     check_input(path)
-    file = open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK))  # noqa: SIM115  # returned
+    file = open(path, "rb", opener=_open_at_once)  # noqa: SIM115  # returned
     if stat.S_ISFIFO(os.fstat(file.fileno()).st_mode):
         poll = select.poll()
         poll.register(file, select.POLLIN)
@@ -85,6 +75,11 @@ def open_input(path: Path) -> BinaryIO:
                 raise TimeoutError(errno.ETIMEDOUT, f"nobody has written to the pipe for {_PATIENCE} s", str(path))
     os.set_blocking(file.fileno(), True)
     return file
+
+
+def _open_at_once(name: str, flags: int) -> int:
+    """Open a file; a pipe without a wait for its other end."""
+    return os.open(name, flags | os.O_NONBLOCK)
 
 
 def read_input(path: Path, most: int) -> bytes:
@@ -114,11 +109,11 @@ def read_unpacked(path: Path, most: int) -> bytes:
 def writing(path: Path | str) -> Iterator[BinaryIO]:
     """A file that becomes ``path`` when the block ends: all of it or, on any error in between, nothing.
 
-    An existing file keeps its mode and, where this process may set it, its owner. A link stays a link, and its
-    target is written. A pipe, a device or an open descriptor (``/dev/stdout``, ``/dev/fd/3``) is written to.
+    An existing file keeps its mode. A link stays a link, and its target is written. A pipe, a device or an open
+    descriptor (``/dev/stdout``, ``/dev/fd/3``) is written to.
     """
     with _opened(path) as place:
-        yield place.open()
+        yield place.file
         place.commit()
 
 
@@ -143,10 +138,6 @@ def reserve(*paths: Path | str | None) -> Iterator["Outputs"]:
             if place.target is not None and place.target in [other.target for other in places.values()]:
                 raise ValueError(f"outputs must be different files, not two times {path}")
             places[path] = place
-            if isinstance(place, _Part) and place.target not in _reserved:  # else a caller of ours has reserved it
-                place.refuse_others()
-                _reserved.add(place.target)
-                stack.callback(_reserved.discard, place.target)
         outputs = Outputs(places)
         yield outputs
         outputs.check()
@@ -155,7 +146,7 @@ def reserve(*paths: Path | str | None) -> Iterator["Outputs"]:
 class Outputs:
     """Outputs whose places are held, see :func:`reserve`.
 
-    A write never raises an :exc:`OSError`: it keeps the content elsewhere, so that the other outputs are written, too.
+    A write never raises an :exc:`OSError`, so that the other outputs are written, too; the end of the block does.
     """
 
     def __init__(self, places: dict[Path, "_Place"]) -> None:
@@ -167,16 +158,15 @@ class Outputs:
         """Write the whole of a reserved output; nothing for ``None``."""
         if path is None:
             return
-        path = Path(path)
-        place = self._places.pop(path)
+        place = self._places.pop(Path(path))
         try:
-            place.open().write(content)
+            place.file.write(content)
             place.commit()
         except BrokenPipeError:
             self._unread = True
         except OSError as error:
-            place.discard()  # first, for it may take the room that the content needs
-            self._failures.append(f"{_refusal(path, error)}; {_keep(path.name, content)}")
+            place.discard()
+            self._failures.append(str(_refusal(path, error)))
 
     def write_text(self, path: Path | str | None, content: str) -> None:
         """Write the whole of a reserved output in UTF-8; nothing for ``None``."""
@@ -198,51 +188,41 @@ def folder(path: Path, *, shared: bool = False) -> Iterator[Path]:
     files of its own.
     """
     with ExitStack() as stack:
-        for directory in (*reversed(path.parents), path):
-            if not os.path.lexists(directory):
-                stack.enter_context(vacant(directory))
+        for made in (each.absolute() for each in (*reversed(path.parents), path) if not os.path.lexists(each)):
+            _unfinished[made] = None
+            stack.callback(_discard, made)
         try:
             path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise type(error)(
                 f"output must be a directory that can be written, not {str(path)!r}: {error.strerror}"
             ) from None
-        if not shared:
-            stack.enter_context(_alone(path))
+        key = Path(os.path.realpath(path)), 0
+        if not shared and key not in _held and os.access(path, os.R_OK):  # a folder may be written to, but not read
+            handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+            stack.callback(os.close, handle)
+            _claim(handle, path)
+            _held.add(key)
+            stack.callback(_held.discard, key)
         yield path
 
 
-@contextmanager
-def _alone(path: Path) -> Iterator[None]:
-    """Hold the lock of a folder of outputs, unless this process holds it already."""
-    try:
-        handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    except PermissionError:  # a folder may be written to, but not read
-        yield
-        return
-    status = os.fstat(handle)
-    key = status.st_dev, status.st_ino
-    try:
-        if key in _folders:
-            yield
-            return
-        _lock(handle, path)
-        _folders.add(key)
-        try:
-            yield
-        finally:
-            _folders.discard(key)
-    finally:
-        os.close(handle)
+def discard_all() -> None:
+    """Remove all hidden files and new folders without files, for a process that a signal ends right after."""
+    for path in reversed(list(_unfinished)):
+        _discard(path)
 
 
-def _lock(file: int | BinaryIO, path: Path) -> None:
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        raise ValueError(f"output must be written by one run at a time: {holder(file)} writes {path}") from None
-    except OSError:  # a file system without locks
-        pass
+def _discard(path: Path) -> None:
+    with suppress(OSError):  # not made, or a folder in use
+        path.rmdir() if path.is_dir() else path.unlink()
+    _unfinished.pop(path, None)
+
+
+def _claim(handle: int, path: Path) -> None:
+    """Lock an open output until it is closed, or say who writes there."""
+    if not is_free(handle):
+        raise ValueError(f"output must be written by one run at a time: {holder(handle)} writes {path}")
 
 
 class _Stream:
@@ -255,14 +235,15 @@ class _Stream:
         self._file: BinaryIO | None = None
         if descriptor is not None:
             copy = os.dup(descriptor)  # whoever opened the descriptor may close it meanwhile
-            if fcntl.fcntl(copy, fcntl.F_GETFL) & os.O_ACCMODE == os.O_RDONLY:
-                os.close(copy)
-                raise PermissionError(errno.EACCES, "it is open for reading only")
             self._file = os.fdopen(copy, "wb")
+            if fcntl.fcntl(copy, fcntl.F_GETFL) & os.O_ACCMODE == os.O_RDONLY:
+                self._file.close()
+                raise PermissionError(errno.EACCES, "it is open for reading only")
         elif not os.access(path, os.W_OK, effective_ids=True):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
-    def open(self) -> BinaryIO:
+    @property
+    def file(self) -> BinaryIO:
         """The file to write to. For a pipe it waits for the reader, and says so."""
         if sys.stdout is not None:
             sys.stdout.flush()  # what was printed before may go to the same place
@@ -277,7 +258,7 @@ class _Stream:
 
     def commit(self) -> None:
         """Close the file: nothing more will be written."""
-        self.open().close()
+        self.file.close()
 
     def discard(self) -> None:
         """Close the file; the bytes that were written stay."""
@@ -291,45 +272,65 @@ class _Part:
 
     def __init__(self, target: Path) -> None:
         self.target = target
-        _sweep(target.parent)
         # Never with more rights for others than the existing file.
-        mode = stat.S_IMODE(target.stat().st_mode) & 0o777 if target.exists() else 0o666
-        self._stack = ExitStack()
-        self._name, self._file = _create(target, mode, self._stack)
+        self._mode = stat.S_IMODE(target.stat().st_mode) & 0o777 if target.exists() else None
+        # What this process has reserved, it may write more than once.
+        self._key = next(key for key in zip(itertools.repeat(target), itertools.count()) if key not in _held)
+        digest, number = hashlib.sha256(os.fsencode(target.name)).hexdigest()[:16], self._key[1]
+        self._name = target.with_name(f".openmxu-{digest}{f'-{number}' if number else ''}.part")
+        self.file = self._create()
+        _held.add(self._key)
+        _unfinished[self._name] = None
         try:
-            _allocate(self._file.fileno())
-            os.ftruncate(self._file.fileno(), 0)
+            self.file.write(bytes(_PROBE))
+            self.file.flush()
+            self.file.seek(0)
+            self.file.truncate()
         except BaseException:
             self.discard()
             raise
 
-    def refuse_others(self) -> None:
-        """Raise :exc:`ValueError` if another process holds the output, too."""
-        for other in self.target.parent.glob(f"{_mark(self.target)}*.part"):
-            if other != self._name:
-                with suppress(OSError), other.open("rb") as file:  # gone, or somebody else's
-                    _lock(file, self.target)
-
-    def open(self) -> BinaryIO:
-        """The hidden file."""
-        return self._file
+    def _create(self) -> BinaryIO:
+        """The hidden file, locked. The mode is cut by the umask, as for any new file."""
+        while True:
+            with suppress(FileNotFoundError), open(self._name, "rb", opener=_open_at_once) as other:
+                _claim(other.fileno(), self.target)
+                self._name.unlink()  # a killed process has left it
+            with suppress(FileExistsError):
+                flags = os.O_RDWR | os.O_CREAT | os.O_EXCL
+                mode = 0o666 if self._mode is None else self._mode
+                file = os.fdopen(os.open(self._name, flags, mode), "wb")
+                if is_free(file.fileno()) and stands(file.fileno(), self._name):  # nobody took it before it was locked
+                    return file
+                file.close()
 
     def commit(self) -> None:
         """Give the hidden file its final name, on the disk."""
-        self._file.flush()
-        _resemble(self._file.fileno(), self.target)
-        os.fsync(self._file.fileno())
+        self.file.flush()
+        handle = self.file.fileno()
+        if self._mode is not None:
+            os.fchmod(handle, self._mode)
+        os.fsync(handle)
+        if os.path.lexists(self._name) and not stands(handle, self._name):  # on a file system without locks
+            raise OSError(errno.EBUSY, os.strerror(errno.EBUSY))
         os.replace(self._name, self.target)
-        self._stack.close()
-        self._file.close()
-        _sync(self.target.parent)
+        _unfinished.pop(self._name, None)
+        self.discard()
+        with suppress(PermissionError):  # a folder may be written to, but not read
+            handle = os.open(self.target.parent, os.O_RDONLY | os.O_DIRECTORY)
+            try:
+                os.fsync(handle)
+            finally:
+                os.close(handle)
 
     def discard(self) -> None:
         """Delete the hidden file, unless it was committed."""
-        if not self._file.closed:
-            self._stack.close()
+        if not self.file.closed:
+            if self._name in _unfinished:
+                _discard(self._name)
             with suppress(OSError):  # what is left over does not fit either
-                self._file.close()
+                self.file.close()
+            _held.discard(self._key)
 
 
 _Place = _Stream | _Part
@@ -353,9 +354,8 @@ def _refusal(path: Path | str, error: OSError) -> OSError:
 
 
 def _find(path: Path) -> _Place:
-    descriptor = _descriptor(path)
-    if descriptor is not None:
-        return _Stream(path, descriptor)
+    if match := _DESCRIPTOR.fullmatch(_NAMED.get(str(path), str(path))):
+        return _Stream(path, int(match[1]))
     target = Path(os.path.realpath(path))
     try:
         mode = target.stat().st_mode
@@ -368,96 +368,3 @@ def _find(path: Path) -> _Place:
     if not os.access(target, os.W_OK, effective_ids=True):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
     return _Part(target)
-
-
-def _descriptor(path: Path) -> int | None:
-    """The open descriptor of this process that a path names, as ``/dev/stdout`` does, if it names one.
-
-    The kernel shows it as a link to a file, which a shell may have opened to append to, or to what has no name.
-    """
-    for _ in range(_MOST_LINKS):
-        link = Path(os.path.realpath(path.parent), path.name)
-        if link.parent == Path("/proc", str(os.getpid()), "fd") and path.name.isdecimal():
-            return int(path.name)
-        if not link.is_symlink():
-            return None
-        path = link.parent / os.readlink(link)
-    return None
-
-
-def _create(target: Path, mode: int, stack: ExitStack) -> tuple[Path, BinaryIO]:
-    """A new hidden file, locked, that goes with the stack. The mode is cut by the umask, as for any new file."""
-    while True:
-        name = target.parent / f"{_mark(target)}{secrets.token_hex(4)}.part"
-        stack.enter_context(transient(name))
-        file = os.fdopen(os.open(name, os.O_RDWR | os.O_CREAT | os.O_EXCL, mode), "wb")
-        with suppress(OSError):  # without locks no process sweeps
-            fcntl.flock(file, fcntl.LOCK_EX)
-        if os.path.lexists(name):  # no process swept it before it was locked
-            return name, file
-        file.close()
-
-
-def _mark(target: Path) -> str:
-    """How the names of an output's hidden files begin."""
-    return f".openmxu-{hashlib.sha256(os.fsencode(target.name)).hexdigest()[:8]}"
-
-
-def _allocate(handle: int) -> None:
-    """Reserve room for a page in an empty file."""
-    if hasattr(os, "posix_fallocate"):
-        os.posix_fallocate(handle, 0, _PROBE)
-    else:  # macOS
-        os.pwrite(handle, bytes(_PROBE), 0)
-
-
-def _sweep(where: Path) -> None:
-    """Delete hidden files that killed processes of this user left behind."""
-    with suppress(OSError), os.scandir(where) as entries:
-        for entry in entries:
-            if not _PART.fullmatch(entry.name):
-                continue
-            with suppress(OSError):  # locked, somebody else's, or gone
-                status = entry.stat(follow_symlinks=False)
-                if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid():
-                    continue
-                with open(os.open(entry.path, os.O_RDONLY | os.O_NOFOLLOW), "rb") as file:
-                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    os.unlink(entry.path)
-
-
-def _resemble(handle: int, path: Path) -> None:
-    """Give an open file the owner, the group and the mode of the file at ``path``, as far as allowed."""
-    try:
-        old, new = path.stat(), os.fstat(handle)
-    except FileNotFoundError:
-        return
-    for owner, group in ((old.st_uid, -1), (-1, old.st_gid)):
-        if (owner, group) not in ((new.st_uid, -1), (-1, new.st_gid)):
-            with suppress(PermissionError):
-                os.fchown(handle, owner, group)
-    os.fchmod(handle, stat.S_IMODE(old.st_mode) & 0o777)
-
-
-def _sync(where: Path) -> None:
-    """Wait until the names in a folder are on the disk."""
-    with suppress(PermissionError):  # a folder may be written to, but not read
-        handle = os.open(where, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
-
-
-def _keep(name: str, content: bytes | memoryview) -> str:
-    """Save the content of an output that cannot be written elsewhere, and say where."""
-    for where in (tempfile.gettempdir, Path.home):
-        with suppress(OSError, RuntimeError):  # try the next one
-            shelf = Path(tempfile.mkdtemp(prefix="openmxu-kept-", dir=where()))
-            try:
-                write_bytes(shelf / name, content)
-            except OSError:
-                shelf.rmdir()
-                raise
-            return f"it was saved as {shelf / name}"
-    return "nor can it be saved in the temporary or the home directory"

@@ -1,11 +1,14 @@
-"""Locks between the processes of a user, with a note and a time limit for waiting processes."""
+"""Locks of the kernel, on files and folders that are there anyway: none outlives its process, and no file stays behind.
+
+The package filelock would leave a file beside each output, and name nobody who holds it.
+"""
 
 import logging
 import os
 import stat
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -32,25 +35,38 @@ class LockedError(RuntimeError):
     """Another process has held a lock for too long; the text says which lock."""
 
 
-@contextmanager
-def lock(path: Path, *, what: str, wait: bool = True, limit: float = LIMIT) -> Iterator[BinaryIO]:
-    """Hold an exclusive lock on a file, created if missing. The kernel releases it when the process dies.
+def is_free(handle: int) -> bool:
+    """Lock an open file or folder until it is closed, unless another process has locked it."""
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:  # a file system without locks
+        pass
+    return True
 
-    The holder of the lock may remove or rename the file: processes that wait then make a new one.
-    """
+
+def stands(handle: int, path: Path) -> bool:
+    """Whether an open file still has its name, which only the holder of the lock may remove."""
+    try:
+        return os.path.samestat(os.fstat(handle), os.lstat(path))
+    except FileNotFoundError:
+        return False
+
+
+@contextmanager
+def lock(path: Path, *, what: str, limit: float = LIMIT) -> Iterator[BinaryIO]:
+    """Hold a file alone, created if missing. Its holder may remove or rename it: who waits then makes a new one."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    start = time.monotonic()
-    told = False
+    start, told = time.monotonic(), False
     while True:
-        with ExitStack() as stack:
-            file = stack.enter_context(_open(path))
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                if not wait:
-                    raise
-            else:
-                if stands(file, path):
+        # A pipe is refused at once, without a wait for its other end.
+        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK
+        with os.fdopen(os.open(path, flags, 0o600), "r+b", buffering=0) as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise OSError(f"lock must be a file, not {path}")
+            if is_free(file.fileno()):
+                if stands(file.fileno(), path):
                     yield file
                     return
                 continue
@@ -63,26 +79,9 @@ def lock(path: Path, *, what: str, wait: bool = True, limit: float = LIMIT) -> I
         time.sleep(_PAUSE)
 
 
-def _open(path: Path) -> BinaryIO:
-    # A pipe is refused at once, without a wait for its other end.
-    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
-    if not stat.S_ISREG(os.fstat(handle).st_mode):
-        os.close(handle)
-        raise OSError(f"lock must be a file, not {path}")
-    return open(path, "ab", opener=lambda *_: handle)
-
-
-def stands(file: BinaryIO, path: Path) -> bool:
-    """Whether an open file still has its name, which only the holder of the lock may remove."""
-    try:
-        return os.path.samestat(os.fstat(file.fileno()), os.lstat(path))
-    except FileNotFoundError:
-        return False
-
-
-def holder(file: int | BinaryIO) -> str:
+def holder(handle: int) -> str:
     """The process that holds the lock of an open file, as far as the kernel tells."""
-    status = os.fstat(file if isinstance(file, int) else file.fileno())
+    status = os.fstat(handle)
     place = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}:{status.st_ino}"
     with suppress(OSError):  # another system, or a process that has ended meanwhile
         for line in Path("/proc/locks").read_text().splitlines():

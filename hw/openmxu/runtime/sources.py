@@ -9,8 +9,7 @@ but the code is in memory and the digest is of files, which an editor or a check
     (inode, size, times)          if their states are the same       the code in memory is what the files say
 
 The invariant: a digest is given, and a netlist stored under it, only while no file has changed since before the first
-import. A change that is taken back counts: it leaves another ``ctime``. A process whose sources have changed makes its
-netlists itself and keeps none.
+import. A change that is taken back counts: it leaves another ``ctime``.
 """
 
 import os
@@ -22,8 +21,6 @@ from importlib.util import find_spec
 
 _SUFFIXES = (".py", ".c", ".cpp")
 
-_States = dict[str, tuple[int, int, int, int]]
-
 
 class Sources:
     """The source files of a package, in their present state: make one before the package's modules are imported."""
@@ -34,6 +31,22 @@ class Sources:
         self._folders = list((spec and spec.submodule_search_locations) or [])
         self._states = self._look()
         self._digests: dict[tuple[str, ...], str] = {}
+
+    def digest(self, without: tuple[str, ...] = ()) -> str | None:
+        """A digest of the files; ``None`` if they have changed, or if there are none, as in an archive."""
+        try:
+            self._digests[without] = self._digests.get(without) or self._contents(without)
+        except OSError:
+            return None
+        return self._digests[without] if self._states and self._look() == self._states else None
+
+    def still(self) -> bool:
+        """Whether the files are unchanged, and the modules that were imported from them have the same code.
+
+        Python may run older code than a file says: it compares times in seconds and sizes with those of a ``.pyc``.
+        """
+        imported = [name for name in list(sys.modules) if name.partition(".")[0] == self._package]
+        return self._look() == self._states and all(map(_is_as_written, imported))
 
     def _contents(self, without: tuple[str, ...]) -> str:
         # Not imported above: until signals are handled, which comes right after, Ctrl-C would show a traceback.
@@ -48,25 +61,10 @@ class Sources:
                 digest.update(f"{name}:{len(content)}:".encode() + content)
         return digest.hexdigest()
 
-    def digest(self, without: tuple[str, ...] = ()) -> str | None:
-        """A digest of the files; ``None`` if they have changed, or if there are none, as in an archive."""
-        try:
-            contents = self._digests[without] = self._digests.get(without) or self._contents(without)
-        except OSError:
-            return None
-        return contents if self._states and self._look() == self._states else None
-
-    def still(self) -> bool:
-        """Whether the files are unchanged, and the modules that were imported from them have the same code.
-
-        Python may run older code than a file says: it compares times in seconds and sizes with those of a ``.pyc``.
-        """
-        return self._look() == self._states and all(map(_is_as_written, self._imported()))
-
-    def _look(self) -> _States:
+    def _look(self) -> dict[str, tuple[int, int, int, int]]:
         """The state of each file, in the order of their names, without files that are gone."""
         states = {}
-        folders = list(reversed(self._folders))
+        folders = list(self._folders)
         while folders:
             with suppress(FileNotFoundError), os.scandir(folders.pop()) as entries:
                 for entry in entries:
@@ -77,9 +75,6 @@ class Sources:
                             status = os.stat(entry.path)
                             states[entry.path] = status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
         return dict(sorted(states.items()))
-
-    def _imported(self) -> list[str]:
-        return [name for name in list(sys.modules) if name.partition(".")[0] == self._package]
 
 
 def digest_all(sources: Iterable[Sources]) -> str | None:

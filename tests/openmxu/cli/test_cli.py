@@ -11,7 +11,6 @@ import shlex
 import struct
 import subprocess
 import sys
-import tempfile
 import termios
 from collections.abc import Iterator
 from contextlib import suppress
@@ -243,16 +242,12 @@ def test_no_work_without_a_place_for_its_results(
         assert output in refused(arguments.format(output))
 
 
-def test_a_result_is_not_lost(matrices: Matrices, monkeypatch: pytest.MonkeyPatch, command: Command) -> None:
-    monkeypatch.setattr(tempfile, "tempdir", str(Path.cwd()))
+def test_a_result_that_cannot_be_stored(matrices: Matrices, command: Command) -> None:
+    """A line says so, and the other outputs are there."""
     code, out, err = command("matmul A.npy B.npy --engine golden -o /dev/full --stats s.json")
     assert (code, out) == (1, "")
-    (kept,) = Path.cwd().glob("openmxu-kept-*/full")
-    assert err.splitlines()[-1] == (
-        f"openmxu matmul: output /dev/full cannot be written: {FULL}; it was saved as {kept}"
-    )
-    same_bits(np.load(kept), golden.matmul(*matrices, rows=128))
-    assert Path("s.json").exists()
+    assert err.splitlines()[-1] == f"openmxu matmul: output /dev/full cannot be written: {FULL}"
+    assert json.loads(Path("s.json").read_text())["engine"] == "golden"
 
 
 @pytest.mark.parametrize(
@@ -492,7 +487,6 @@ def test_a_limit_of_file_sizes() -> None:
         np.save(name, np.ones(shape, np.float32))
     command = f"ulimit -f 8; openmxu {MATMUL} --engine golden --rows 4 -o C.npy"
     code, out, err = _shell(command, TMPDIR=os.getcwd(), HOME=os.getcwd())
-    said = "File too large; nor can it be saved in the temporary or the home directory"
     assert (code, out) == (1, "")
-    assert err.splitlines()[-1] == f"openmxu matmul: output C.npy cannot be written: {said}"
+    assert err.splitlines()[-1] == "openmxu matmul: output C.npy cannot be written: File too large"
     assert sorted(os.listdir()) == ["A.npy", "B.npy"]

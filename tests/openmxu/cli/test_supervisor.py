@@ -6,6 +6,7 @@ import sys
 import time
 import uuid
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,11 +16,10 @@ from ...conftest import ran
 
 PROGRAM = """
 import ctypes, os, signal, sys
-from openmxu.cli import interrupts
-from openmxu.cli.supervisor import supervise
+from openmxu.cli.supervisor import install, supervise
 def command():
     {body}
-interrupts.install()
+install()
 sys.exit(supervise(command))
 """
 
@@ -34,6 +34,7 @@ def fail():
 sys.exit(main())
 """
 
+ENDS = {"TERM": 143, "INT": 130, "HUP": 129}
 LIBRARY = "openmxu: ended with exit code 0 by a library before the command was done\n"
 NO_PROCESS, NO_ROOM = "openmxu: no process can be started: ", "Resource temporarily unavailable"
 
@@ -102,7 +103,8 @@ def test_signals_while_native_code_keeps_python(number: signal.Signals, code: in
     """A handler of Python's would wait for its end, and no other thread runs meanwhile."""
     command, places = supervised("ctypes.PyDLL(None).sleep(1000)"), {"folder": tmp_path, "directory": tmp_path}
     ending = end_at(1.0, number, command, marker=uuid.uuid4().hex, environment=os.environ, awake=True, **places)
-    assert (ending.code, ending.errors, ending.left) == (code, word, ())
+    left = [each for each in ending.left if number != signal.SIGKILL or each.startswith("process")]
+    assert (ending.code, ending.errors, left) == (code, word, [])
     assert ending.seconds < 5  # 0.5 on a machine with nothing else to do
 
 
@@ -118,3 +120,35 @@ def test_a_child_of_a_child_may_hold_the_pipe() -> None:
     body = "\n    ".join(["if not os.fork(): import time; os.close(1); os.close(2); time.sleep(20)", "os._exit(0)"])
     assert ends(supervised(body))[0] == 1
     assert time.monotonic() - start < 15
+
+
+LEAVES = """
+    from openmxu.runtime.process import run, workspace
+    with workspace() as folder:
+        (folder / "file").touch()
+        run(["sh", "-c", "{}"], what="sleep", limit=1000)
+        {}
+"""
+STAYS = "setsid sleep 1000 & {}".format
+
+
+@pytest.mark.parametrize(
+    ("program", "end", "number", "code"),
+    [
+        *((STAYS("wait"), "return 0", getattr(signal, f"SIG{name}"), code) for name, code in ENDS.items()),
+        (STAYS("true"), "os._exit(7)", None, 7),
+        (STAYS("true"), "os.kill(os.getpid(), 9)", None, 1),
+        (STAYS("true"), "return 0", None, 0),
+        ("exec sleep 1000", "return 0", signal.SIGKILL, -9),
+    ],
+)
+def test_what_a_command_leaves_goes(
+    program: str, end: str, number: signal.Signals | None, code: int, tmp_path: Path
+) -> None:
+    """A grandchild that has left its group, and folders; if the front is killed, the child, but no folder."""
+    how: dict[str, Any] = {"marker": uuid.uuid4().hex, "folder": tmp_path, "directory": tmp_path, "awake": True}
+    command = supervised(LEAVES.format(program, end).strip())
+    ending = end_at(2.0 if number else 60.0, number or signal.SIGKILL, command, environment=os.environ, **how)
+    assert ending.code == code, ending
+    assert [each for each in ending.left if number != signal.SIGKILL or each.startswith("process")] == []
+    assert ending.seconds < 5  # one, on a machine with nothing else to do

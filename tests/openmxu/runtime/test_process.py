@@ -1,16 +1,15 @@
-"""Children and temporary folders end with the call, and with the process, however these end."""
+"""Children and temporary folders end with the call, however it ends; children also with the process."""
 
-import gc
 import os
+import re
 import signal
+import tempfile
 import threading
 import time
-import uuid
 from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
 from typing import Any
-from unittest.mock import Mock
 
 import pytest
 
@@ -18,7 +17,7 @@ from openmxu.runtime import process
 from openmxu.runtime.process import Done, TimeLimitError, call, run, threads, workspace
 from openmxu_studies.faults.leftovers import MARKER, leftovers, processes
 
-from .conftest import contents, python, wait_until
+from .conftest import python, wait_until
 
 
 @pytest.fixture
@@ -67,41 +66,30 @@ def test_what_a_child_leaves_goes(folder: Path, monkeypatch: pytest.MonkeyPatch)
     assert leftovers("limit", folder) == []
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
-def test_a_process_that_is_killed_leaves_nothing(number: signal.Signals, folder: Path) -> None:
-    """Neither a grandchild that has left its group, nor a folder with a file in it."""
-    marker = f"{os.getpid()}-{number}"
-    program = f"""
-import os, threading
-from openmxu.runtime.process import run, workspace
-with workspace() as folder:
-    (folder / "file").touch()
-    threading.Timer(0.3, lambda: os.kill(os.getpid(), {int(number)})).start()
-    run(["sh", "-c", "setsid sleep 1000 & sleep 1000 & echo started; wait"], what="sleep", limit=1000)
-"""
-    assert python(program, **{MARKER: marker, "TMPDIR": str(folder)}).returncode == -number
-    assert leftovers(marker, folder) == []
-
-
-def test_what_a_killed_watcher_left_the_next_one_sweeps(folder: Path) -> None:
+def test_what_a_killed_process_leaves(folder: Path) -> None:
+    """No child of the thread that waits for it, and a folder that a later process removes, but not one in use."""
     program = """
-import os, signal
-from openmxu.runtime import process, watcher_client
-with process.workspace() as folder:
+import os, threading
+from openmxu.runtime.process import run, threads, workspace
+with workspace() as folder, threads(1) as pool:
     (folder / "file").touch()
-    watcher_client.watch._process.kill()
-    os.kill(os.getpid(), signal.SIGKILL)
+    pool.submit(run, ["sh", "-c", "touch $0; exec sleep 1000", folder / "started"], what="sleep", limit=1000)
+    while not (folder / "started").exists():
+        pass
+    os.kill(os.getpid(), 9)
 """
-    python(program, TMPDIR=str(folder))
-    [left] = folder.iterdir()
-    name = left.name.removesuffix("0").removesuffix("1")
-    link, other = folder / f"{name[:-2]}00", folder / "openmxu-work-mine"
-    link.symlink_to(other)
-    other.mkdir()
+    assert python(program, **{MARKER: "killed", "TMPDIR": str(folder)}).returncode == -signal.SIGKILL
+    wait_until(lambda: not processes("killed"), 5)
+    left = list(folder.iterdir())
+    link = folder / "openmxu-work-link"
+    link.symlink_to(tempfile.gettempdir())
     with workspace() as used:
-        process._swept.clear()
+        assert {*folder.iterdir()} == {*left, used, link}  # their owners may be about to lock them
+        for path in (*left, used):
+            os.utime(path, (1e9, 1e9))
+        process._sweep.cache_clear()
         with workspace() as second:
-            assert {*folder.iterdir()} == {used, second, link, other}
+            assert {*folder.iterdir()} == {used, second, link}
 
 
 def test_threads_whose_block_fails() -> None:
@@ -146,7 +134,7 @@ def test_many_threads_at_once(folder: Path) -> None:
     assert list(folder.iterdir()) == []
 
 
-def test_a_fork_neither_removes_nor_holds(folder: Path) -> None:
+def test_a_fork_does_not_remove(folder: Path) -> None:
     program = """
 import os, sys, time
 from openmxu.runtime.process import workspace
@@ -159,16 +147,9 @@ with workspace() as folder:
         sys.exit(0 if folder.is_dir() else "gone")
     assert os.waitpid(child, 0)[1] == 0
     assert folder.is_dir()
-    if not os.fork():
-        os.closerange(0, 3)
-        time.sleep(1000)  # must not keep the watcher from its work
-    os.kill(os.getpid(), 9)
 """
-    done = python(program, **{MARKER: "fork", "TMPDIR": str(folder)})
-    assert (done.returncode, done.stderr) == (-9, "")
-    wait_until(lambda: not list(folder.iterdir()), 5)
-    for number in [int(line.split()[1].rstrip(":")) for line in leftovers("fork", folder, patience=0)]:
-        os.kill(number, signal.SIGKILL)
+    done = python(program, TMPDIR=str(folder))
+    assert (done.returncode, done.stderr, list(folder.iterdir())) == (0, "", [])
 
 
 def test_workspaces_are_private_and_whole(folder: Path) -> None:
@@ -179,23 +160,6 @@ def test_workspaces_are_private_and_whole(folder: Path) -> None:
     assert list(folder.iterdir()) == []
     with pytest.raises(FileNotFoundError), workspace(folder / "missing"):
         pass
-
-
-@pytest.mark.parametrize("end", ["os._exit(0)", "os.kill(os.getpid(), 9)"])
-def test_outputs_of_a_process_that_is_killed(end: str, tmp_path: Path) -> None:
-    """Nothing hidden stays beside an output, nor a new folder without anything in it."""
-    program = f"""
-import os
-from pathlib import Path
-from openmxu.runtime.files import folder, reserve
-with folder(Path("new/below")), reserve("new/below/file", "old") as outputs:
-    assert len(os.listdir("new/below")) == 1
-    {end}
-"""
-    (tmp_path / "old").write_text("old")
-    python(program, tmp_path)
-    wait_until(lambda: len(list(tmp_path.iterdir())) == 1, 5)
-    assert contents(tmp_path) == {"old": "old"}
 
 
 def test_call() -> None:
@@ -214,14 +178,16 @@ def test_an_interrupt_in_a_library(folder: Path) -> None:
     assert list(folder.iterdir()) == []
 
 
-@pytest.mark.filterwarnings("ignore:subprocess .* is still running:ResourceWarning")
-def test_a_child_whose_start_is_not_known_to_have_succeeded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is killed, though nobody has its number."""
-    marker = uuid.uuid4().hex
-    shell("true")  # the watcher is there from now on
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "read", Mock(side_effect=OSError(5, "Input/output error")))
-        with pytest.raises(OSError, match="Input/output error"):
-            process.run(["sleep", "60"], what="sleep", limit=60, environment=os.environ | {MARKER: marker})
-    gc.collect()  # subprocess warns of it now, and reaps it
-    wait_until(lambda: not processes(marker), 5)
+def test_programs_that_cannot_be_started(tmp_path: Path) -> None:
+    (tmp_path / "odd").write_bytes(b"\0")
+    (tmp_path / "odd").chmod(0o755)
+    for program in ("no-such-program", "./missing"):
+        with pytest.raises(FileNotFoundError, match=re.escape(f"No such file or directory: {program!r}")):
+            run([program], what="it", limit=60, directory=tmp_path)
+    done = run(["./odd"], what="it", limit=60, directory=tmp_path)
+    assert (done.code, done.errors) == (1, "./odd cannot be started: Exec format error\n")
+
+
+def test_what_a_program_inherits() -> None:
+    """Signals as if it had been started by itself: Python ignores some."""
+    assert shell("kill -PIPE $$").ending == "signal SIGPIPE"
