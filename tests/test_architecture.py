@@ -32,7 +32,6 @@ _PACKAGES = (
 _WIDE = {
     "hw/openmxu": "the accelerator is a machine of its own around the unit",
     "sim/openmxu_sim": "openmxu_sim.torch, .jax and .onnx are what users import",
-    "docs/studies/openmxu_studies/faults": "a file for each class of faults",
 }
 """Folders that have more than twelve entries, and why."""
 

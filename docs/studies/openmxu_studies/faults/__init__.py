@@ -1,15 +1,8 @@
-"""Faults on purpose: everything around the arithmetic is damaged, killed or misled, and must never give wrong numbers.
+"""Faults on purpose, beside those of ``make torture``: what is around the arithmetic is damaged, killed or misled.
 
 A class of faults is a function from a seed to the outcome of one fault. Faults of a class run in batches, each in a
-process of its own with a folder of its own. Expected bits come from the golden model, or from the untouched program.
-
-=================  =========================================================================================
-survived           the right result, or an error of one line where there cannot be one
-wrong number       a result with other bits
-lost result        no result and no such error; or an output that stood there before is damaged
-hang               no end within the limit
-leftover           a process or a file that nobody needs is still there a second later
-=================  =========================================================================================
+process of its own with a folder of its own. Expected bits come from the golden model.
+A fault is survived if the result is right, or if an error of one line says why there is none.
 """
 
 import logging
@@ -21,19 +14,7 @@ from pathlib import Path
 from openmxu.runtime import process
 from openmxu_evidence.verify.check import HANG, LEFTOVER, LOST, OUTCOMES, SURVIVED, WRONG
 
-__all__ = [
-    "CLASSES",
-    "HANG",
-    "LEFTOVER",
-    "LOST",
-    "OUTCOMES",
-    "SURVIVED",
-    "WRONG",
-    "FaultClass",
-    "Tally",
-    "run_batch",
-    "try_class",
-]
+__all__ = ["CLASSES", "HANG", "LEFTOVER", "LOST", "OUTCOMES", "SURVIVED", "WRONG", "run_batch", "try_class"]
 
 _SHOWN = 3
 """Number of wrong faults in a batch whose seed and outcome are stored."""
@@ -44,7 +25,6 @@ class FaultClass:
     """A kind of fault."""
 
     name: str
-    """Description of the fault."""
     module: str
     """Module in this package whose function ``trial`` makes the fault: from a seed and an empty folder it gives one of
     :data:`OUTCOMES` and a description."""
@@ -58,27 +38,20 @@ class FaultClass:
 
 
 CLASSES: tuple[FaultClass, ...] = (
-    FaultClass("cache entries damaged, or something else in their place", "entries", 100, 3000, 500, 300),
-    FaultClass("netlists and libraries damaged, then a product", "libraries", 2, 100, 10, 600),
+    FaultClass("cache entries damaged, or something else in their place", "damage", 100, 3000, 500, 300),
     FaultClass("floating-point settings changed by the caller", "settings", 8, 1500, 250, 600),
-    FaultClass("matrices, cell libraries and reports damaged", "inputs", 60, 1200, 200, 300),
-    FaultClass("outputs that cannot be written", "outputs", 40, 600, 100, 300),
     FaultClass("C compilers that lie, fail, crash or hang", "compilers", 1, 100, 5, 600),
     FaultClass("signals at random moments of a command", "kills", 1, 200, 10, 1200),
-    FaultClass("sources edited during a run", "edits", 0, 40, 20, 1800),
-    FaultClass("two versions started at once with one empty cache", "versions", 0, 20, 10, 1800),
 )
 """All classes of faults."""
 
 
 @dataclass(frozen=True)
 class Tally:
-    """Outcomes of the faults of a class."""
+    """Outcomes of the faults of a class: their numbers, and some that went wrong."""
 
     counts: Mapping[str, int]
-    """Number of faults by outcome, see :data:`OUTCOMES`."""
     shown: tuple[str, ...]
-    """Some faults that went wrong: seed and outcome."""
 
     @property
     def tried(self) -> int:
@@ -114,8 +87,7 @@ def run_batch(module: str, start: int, stop: int, folder: str) -> dict[str, obje
     from importlib import import_module  # noqa: PLC0415  # a class needs only its own module
 
     trial: Callable[[int, Path], tuple[str, str]] = import_module(f"{__name__}.{module}").trial
-    counts: Counter[str] = Counter()
-    shown: list[str] = []
+    counts, shown = Counter[str](), list[str]()
     before = logging.root.manager.disable
     logging.disable()  # thousands of notes
     try:

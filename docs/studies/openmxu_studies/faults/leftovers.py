@@ -10,6 +10,9 @@ from pathlib import Path
 MARKER = "OPENMXU_MARKER"
 """Environment variable that marks the processes of a trial."""
 
+_START = 30.0
+"""Seconds within which a command must handle signals."""
+
 
 @dataclass(frozen=True)
 class Ending:
@@ -21,7 +24,6 @@ class Ending:
     """Its exit code; negative: the number of the signal that ended it."""
     output: str
     errors: str
-    """Its texts on stdout and stderr."""
     seconds: float
     """Seconds from the signal to the end of the command."""
     left: tuple[str, ...]
@@ -29,21 +31,20 @@ class Ending:
 
 
 def processes(marker: str) -> dict[int, str]:
-    """Return numbers and command lines of the processes that carry the marker in their environment."""
+    """Numbers and command lines of the processes that carry the marker in their environment."""
     commands = {}
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdecimal():
-            try:
-                if f"{MARKER}={marker}".encode() in (entry / "environ").read_bytes().split(b"\0"):
-                    words = (entry / "cmdline").read_bytes().decode(errors="replace").split("\0")
-                    commands[int(entry.name)] = " ".join(words).strip()[:200]
-            except OSError:  # ended, or somebody else's
-                continue
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            if f"{MARKER}={marker}".encode() in (entry / "environ").read_bytes().split(b"\0"):
+                words = (entry / "cmdline").read_bytes().decode(errors="replace").split("\0")
+                commands[int(entry.name)] = " ".join(words).strip()[:200]
+        except OSError:  # ended, or somebody else's
+            continue
     return commands
 
 
 def leftovers(marker: str, folder: Path, *, patience: float = 1.0) -> list[str]:
-    """Return processes that carry the marker and entries of a folder, a line each, that do not go away."""
+    """Processes that carry the marker and entries of a folder, a line each, that do not go away."""
     limit = time.monotonic() + patience
     while True:
         lines = [f"process {number}: {command}" for number, command in processes(marker).items()]
@@ -51,10 +52,6 @@ def leftovers(marker: str, folder: Path, *, patience: float = 1.0) -> list[str]:
         if not lines or time.monotonic() > limit:
             return lines
         time.sleep(0.02)
-
-
-_START = 30.0
-"""Seconds within which a command must handle signals."""
 
 
 def end_at(
@@ -69,10 +66,10 @@ def end_at(
     again: float | None = None,
     awake: bool = False,
 ) -> Ending:
-    """Start a command, send it a signal, and look for leftovers."""
-    variables = {**environment, MARKER: marker, "TMPDIR": str(folder)}
+    """Start a command, send it a signal, and look for leftovers in ``folder``, where its temporary files go."""
+    variables, pipe = {**environment, MARKER: marker, "TMPDIR": str(folder)}, subprocess.PIPE
     with subprocess.Popen(
-        command, cwd=directory, env=variables, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        command, cwd=directory, env=variables, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe
     ) as process:
         # Not for ever: a command that fails earlier may be writing more than a pipe holds, which is read below.
         give_up = time.monotonic() + _START
@@ -82,22 +79,15 @@ def end_at(
             output, errors = process.communicate(timeout=seconds)
             sent, start = False, time.monotonic()
         except subprocess.TimeoutExpired:
-            start = time.monotonic()
-            sent = True
+            sent, start = True, time.monotonic()
             process.send_signal(number)
             if again is not None:
                 time.sleep(again)
                 process.send_signal(number)  # nothing happens if it has ended
             output, errors = process.communicate()
         took = time.monotonic() - start
-    return Ending(
-        sent,
-        process.returncode,
-        output.decode(errors="replace"),
-        errors.decode(errors="replace"),
-        took,
-        tuple(leftovers(marker, folder)),
-    )
+    texts = output.decode(errors="replace"), errors.decode(errors="replace")
+    return Ending(sent, process.returncode, *texts, took, tuple(leftovers(marker, folder)))
 
 
 def _handles_signals(process: int) -> bool:
