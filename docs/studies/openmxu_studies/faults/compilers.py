@@ -24,7 +24,7 @@ _KINDS = {
     "lie": """for each; do case $each in *.c) sed -i '{change}' "$each";; esac; done; exec cc "$@\"""",
 }
 
-_LIES = r"[&]/| [|]/\& [\^]/\& [+]/- >>.1/>>2 <</>> 0x/0x1 unit_run/unit_walk ==.0/!=0 COLUMNS/ROWS".split()
+_LIES = ("[&]/|", r"[|]/\&", r"[\^]/\&", "[+]/-", ">>.1/>>2", "<</>>", "0x/0x1", "unit_run/unit_walk", "==.0/!=0")
 """What sed changes in the text: an operator, a constant, a name."""
 
 

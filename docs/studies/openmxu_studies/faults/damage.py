@@ -58,7 +58,7 @@ def damage_entry(path: Path, others: list[Path], random: Random) -> str:
         "part is a folder": lambda: path.with_suffix(".part").mkdir(),
         "not readable": lambda: path.chmod(0),
         "folder of its kind a file": lambda: become(path.parent.touch, path.parent),
-        "cache writable by others": lambda: (swap(), path.parents[1].chmod(0o777)),
+        "cache writable by others": lambda: path.parents[1].chmod(0o777),
     }
     name = random.choice([*kinds, *["content", "swapped"] * 6])
     kinds[name]()
@@ -72,15 +72,6 @@ def _damaged(data: bytes, random: Random) -> bytes:
     flipped = bytearray(data)
     for _ in range(random.choice((1, 1, 1, 2, 8))):
         flipped[random.randrange(len(data))] ^= 1 << random.randrange(8)
-    kinds = (
-        flipped,
-        flipped,
-        data[:start],
-        data[start:],
-        data + random.randbytes(start % 50 + 1),
-        b"",
-        bytes(len(data)),
-    )
-    return bytes(
-        random.choice((*kinds, random.randbytes(len(data)), data[:start] + data[: len(data) - start], data * 2))
-    )
+    end, other = random.randbytes(start % 50 + 1), random.randbytes(len(data))
+    kinds = (flipped, flipped, data[:start], data[start:], data + end, b"", bytes(len(data)), other, data * 2)
+    return bytes(random.choice(kinds))

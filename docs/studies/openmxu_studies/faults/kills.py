@@ -6,6 +6,7 @@ import sys
 import uuid
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import numpy as np
 
@@ -65,7 +66,7 @@ def trial(seed: int, folder: Path) -> tuple[str, str]:
 def _end(folder: Path, command: str, seconds: float, number: signal.Signals) -> Ending:
     caches = {"XDG_CACHE_HOME": str(folder / "cache"), "YOWASP_CACHE_DIR": str(yowasp.folder())}
     words = [sys.executable, "-m", "openmxu", *command.split()]
-    places = {"folder": folder / "tmp", "directory": folder / "work"}
+    places: dict[str, Any] = {"folder": folder / "tmp", "directory": folder / "work"}
     return end_at(seconds, number, words, marker=uuid.uuid4().hex, environment=os.environ | caches, **places)
 
 
