@@ -8,12 +8,12 @@ from types import ModuleType, SimpleNamespace
 import pytest
 
 from openmxu.runtime import cache, native
-from openmxu_sim.engines.compiled import model
-from openmxu_sim.golden import environment
 from openmxu_evidence.verify import evidence
 from openmxu_evidence.verify.check import HANG, LEFTOVER, LOST, OUTCOMES, SURVIVED, WRONG
 from openmxu_evidence.verify.checks import checks
 from openmxu_evidence.verify.evidence import Evidence, Row, faults_to_markdown
+from openmxu_sim.engines.compiled import model
+from openmxu_sim.golden import environment
 from openmxu_studies import faults
 from openmxu_studies.faults import CLASSES, FaultClass, compilers, damage, settings
 
