@@ -52,12 +52,10 @@ _noted: list[str] = []
 
 
 class Usage(NamedTuple):
-    """Number and size of entries."""
+    """Number of entries, and their bytes."""
 
     entries: int
-    """Their number."""
     size: int
-    """Their bytes."""
 
 
 def key(*parts: str) -> str:
@@ -112,8 +110,7 @@ def size_bound() -> int:
 def fetch(kind: str, key: str, make: Callable[[], bytes], *, worthy: Callable[[], bool] = lambda: True) -> bytes:
     """An entry's content, from the cache or made now."""
     bound = size_bound()
-    content = find(kind, key)
-    if content is not None:
+    if (content := find(kind, key)) is not None:
         return content
     with _turn(kind, key) as part:
         content = _read(kind, key)  # another process may have made it
@@ -126,8 +123,7 @@ def fetch(kind: str, key: str, make: Callable[[], bytes], *, worthy: Callable[[]
 
 def fetch_result(sources: Sequence[Sources], make: Callable[[], bytes], *what: str, kind: str = "netlists") -> bytes:
     """A result of the sources' code, such as a netlist, from the cache or made now."""
-    digest = digest_all(sources)
-    if digest is None:
+    if (digest := digest_all(sources)) is None:
         return make()
     return fetch(kind, key(digest, *what), make, worthy=lambda: still_all(sources))
 
@@ -213,9 +209,7 @@ def _path(kind: str, key: str) -> Path:
 
 def _digest(key: str, content: bytes) -> bytes:
     """The first bytes of an entry. The digest covers the key, so that a file under another one's name is noticed."""
-    digest = hashlib.sha256(key.encode())
-    digest.update(content)
-    return digest.digest()
+    return hashlib.sha256(key.encode() + content).digest()
 
 
 def _read(kind: str, key: str) -> bytes | None:
@@ -226,9 +220,8 @@ def _read(kind: str, key: str) -> bytes | None:
         data = path.read_bytes() if path.is_file() else b""  # a pipe would be waited for
     except OSError:
         return None
-    size = hashlib.sha256().digest_size
-    content = data[size:]
-    if data[:size] != _digest(key, content):
+    content = data[hashlib.sha256().digest_size :]
+    if data != _digest(key, content) + content:
         return None
     with suppress(OSError):  # it may be for reading only
         os.utime(path)

@@ -140,7 +140,10 @@ def reserve(*paths: Path | str | None) -> Iterator["Outputs"]:
             places[path] = place
         outputs = Outputs(places)
         yield outputs
-        outputs.check()
+    if outputs.failures:
+        raise NotStoredError("; ".join(outputs.failures))
+    if outputs.unread:
+        raise UnreadError
 
 
 class Outputs:
@@ -150,34 +153,27 @@ class Outputs:
     """
 
     def __init__(self, places: dict[Path, "_Place"]) -> None:
-        self._places = places
-        self._failures: list[str] = []
-        self._unread = False
+        self.places = places
+        self.failures = list[str]()
+        self.unread = False
 
     def write_bytes(self, path: Path | str | None, content: bytes | memoryview) -> None:
         """Write the whole of a reserved output; nothing for ``None``."""
         if path is None:
             return
-        place = self._places.pop(Path(path))
+        place = self.places.pop(Path(path))
         try:
             place.file.write(content)
             place.commit()
         except BrokenPipeError:
-            self._unread = True
+            self.unread = True
         except OSError as error:
             place.discard()
-            self._failures.append(str(_refusal(path, error)))
+            self.failures.append(str(_refusal(path, error)))
 
     def write_text(self, path: Path | str | None, content: str) -> None:
         """Write the whole of a reserved output in UTF-8; nothing for ``None``."""
         self.write_bytes(path, content.encode())
-
-    def check(self) -> None:
-        """Raise :exc:`NotStoredError` or :exc:`UnreadError` if an output has failed so far."""
-        if self._failures:
-            raise NotStoredError("; ".join(self._failures))
-        if self._unread:
-            raise UnreadError
 
 
 @contextmanager
@@ -231,16 +227,10 @@ class _Stream:
     target: Path | None = None
 
     def __init__(self, path: Path, descriptor: int | None) -> None:
-        self._path = path
-        self._file: BinaryIO | None = None
-        if descriptor is not None:
-            copy = os.dup(descriptor)  # whoever opened the descriptor may close it meanwhile
-            self._file = os.fdopen(copy, "wb")
-            if fcntl.fcntl(copy, fcntl.F_GETFL) & os.O_ACCMODE == os.O_RDONLY:
-                self._file.close()
-                raise PermissionError(errno.EACCES, "it is open for reading only")
-        elif not os.access(path, os.W_OK, effective_ids=True):
-            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        self._path, self._file = path, None if descriptor is None else os.fdopen(os.dup(descriptor), "wb")
+        if self._file and fcntl.fcntl(self._file, fcntl.F_GETFL) & os.O_ACCMODE == os.O_RDONLY:
+            self._file.close()
+            raise PermissionError(errno.EACCES, "it is open for reading only")
 
     @property
     def file(self) -> BinaryIO:
@@ -262,8 +252,8 @@ class _Stream:
 
     def discard(self) -> None:
         """Close the file; the bytes that were written stay."""
-        with suppress(OSError):  # what is left over does not fit either
-            if self._file is not None:
+        if self._file is not None:
+            with suppress(OSError):  # what is left over does not fit either
                 self._file.close()
 
 
@@ -282,10 +272,8 @@ class _Part:
         _held.add(self._key)
         _unfinished[self._name] = None
         try:
-            self.file.write(bytes(_PROBE))
-            self.file.flush()
-            self.file.seek(0)
-            self.file.truncate()
+            os.pwrite(self.file.fileno(), bytes(_PROBE), 0)
+            os.ftruncate(self.file.fileno(), 0)
         except BaseException:
             self.discard()
             raise
@@ -317,11 +305,10 @@ class _Part:
         _unfinished.pop(self._name, None)
         self.discard()
         with suppress(PermissionError):  # a folder may be written to, but not read
-            handle = os.open(self.target.parent, os.O_RDONLY | os.O_DIRECTORY)
-            try:
-                os.fsync(handle)
-            finally:
-                os.close(handle)
+            parent = os.open(self.target.parent, os.O_RDONLY | os.O_DIRECTORY)
+            with ExitStack() as stack:
+                stack.callback(os.close, parent)
+                os.fsync(parent)
 
     def discard(self) -> None:
         """Delete the hidden file, unless it was committed."""
@@ -363,8 +350,6 @@ def _find(path: Path) -> _Place:
         return _Part(target)
     if stat.S_ISDIR(mode):
         raise IsADirectoryError(f"output must be a file, not the directory {path}")
-    if not stat.S_ISREG(mode):
-        return _Stream(path, None)
     if not os.access(target, os.W_OK, effective_ids=True):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
-    return _Part(target)
+    return _Part(target) if stat.S_ISREG(mode) else _Stream(path, None)

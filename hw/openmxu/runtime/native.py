@@ -15,16 +15,8 @@ from openmxu.runtime.extras import install
 # Contracting a product and a sum into one operation would change what the host computes; errno and traps are
 # of no use here, and without them loops with comparisons become vector code.
 FLAGS = (
-    "-std=gnu11",
-    "-O2",
-    "-ftree-vectorize",
-    "-march=native",
-    "-ffp-contract=off",
-    "-fno-math-errno",
-    "-fno-trapping-math",
-    "-shared",
-    "-fPIC",
-    "-pthread",
+    *("-std=gnu11", "-O2", "-ftree-vectorize", "-march=native", "-ffp-contract=off", "-fno-math-errno"),
+    *("-fno-trapping-math", "-shared", "-fPIC", "-pthread"),
 )
 """Options of the compiler."""
 
@@ -34,22 +26,18 @@ _LIMIT = 1800.0
 _ANSWER_LIMIT = 60.0
 """Seconds within which the compiler must tell its version."""
 
-
 _ENVIRONMENT = (
-    "CPATH",
-    "C_INCLUDE_PATH",
-    "CPLUS_INCLUDE_PATH",
-    "LIBRARY_PATH",
-    "LD_LIBRARY_PATH",
-    "LD_RUN_PATH",
-    "COMPILER_PATH",
-    "GCC_EXEC_PREFIX",
-    "CCC_OVERRIDE_OPTIONS",
-    "LD_PRELOAD",
-    "SDKROOT",
-    "MACOSX_DEPLOYMENT_TARGET",
-    "DEPENDENCIES_OUTPUT",
-    "SOURCE_DATE_EPOCH",
+    *(
+        "CPATH",
+        "C_INCLUDE_PATH",
+        "CPLUS_INCLUDE_PATH",
+        "LIBRARY_PATH",
+        "LD_LIBRARY_PATH",
+        "LD_RUN_PATH",
+        "COMPILER_PATH",
+    ),
+    *("GCC_EXEC_PREFIX", "CCC_OVERRIDE_OPTIONS", "LD_PRELOAD", "SDKROOT", "MACOSX_DEPLOYMENT_TARGET"),
+    *("DEPENDENCIES_OUTPUT", "SOURCE_DATE_EPOCH"),
 )
 """Environment variables that change the code that compilers make of a text."""
 

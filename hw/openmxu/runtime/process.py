@@ -85,8 +85,7 @@ def run(
     environment: Mapping[str, str] | None = None,
     text: str = "",
     log: Path | None = None,
-    lines: Callable[[str], None] | None = None,
-    tick: Callable[[], None] | None = None,
+    tick: Callable[[], object] | None = None,
 ) -> Done:
     """Run a program to its end, in a session of its own, which ends with this call in any case."""
     with ExitStack() as stack:
@@ -95,7 +94,6 @@ def run(
         (scratch / "input").write_text(text, encoding="utf-8")
         names = [scratch / "output", scratch / "errors"] if log is None else [log]
         files = [stack.enter_context(name.open("wb")) for name in names]
-        tails = [stack.enter_context(name.open("rb")) for name in names] if lines else []
         pipes = {"stdin": stack.enter_context((scratch / "input").open("rb")), "stdout": files[0], "stderr": files[-1]}
         variables = {**(os.environ if environment is None else environment), "TMPDIR": str(scratch / "tmp")}
         deadline = None if limit is None else time.monotonic() + limit
@@ -108,12 +106,8 @@ def run(
                     )
                 if any(stop.is_set() for stop in _stops.get()):
                     raise CancelledError
-                for tail in tails:
-                    _tell(tail, lines)
                 if tick is not None:
                     tick()
-        for tail in tails:
-            _tell(tail, lines, last=True)
         output, errors = ("", "") if log else (name.read_text("utf-8", "replace") for name in names)
     return Done(child.returncode, output, errors)
 
@@ -228,24 +222,12 @@ def kill_below(process: int) -> bool:
 
 def _has_ended(child: "subprocess.Popen[bytes]") -> bool:
     """Wait for a tick, at most. A child that has ended is not reaped, so that its group's number stays its own."""
-    try:
+    with ExitStack() as stack, suppress(AttributeError, OSError):  # another system, or an old kernel
         handle = os.pidfd_open(child.pid)
-    except (AttributeError, OSError):  # another system, or an old kernel
-        with suppress(subprocess.TimeoutExpired):
-            child.wait(_TICK)
-        return child.returncode is not None
-    try:
+        stack.callback(os.close, handle)
         poll = select.poll()
         poll.register(handle, select.POLLIN)
         return bool(poll.poll(1000 * _TICK))
-    finally:
-        os.close(handle)
-
-
-def _tell(file: Any, lines: Callable[[str], None] | None, *, last: bool = False) -> None:
-    """Pass on the lines that a child has written since the last call; at the end also one without its end."""
-    while lines and (line := file.readline()):
-        if not (line.endswith(b"\n") or last):
-            file.seek(-len(line), os.SEEK_CUR)
-            return
-        lines(line.decode("utf-8", "replace").removesuffix("\n"))
+    with suppress(subprocess.TimeoutExpired):
+        child.wait(_TICK)
+    return child.returncode is not None

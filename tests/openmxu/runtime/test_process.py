@@ -34,25 +34,15 @@ def shell(program: str, **options: Any) -> Done:
 
 
 def test_what_a_child_gets_and_gives(tmp_path: Path) -> None:
-    lines: list[str] = []
     given: dict[str, Any] = {"directory": tmp_path, "environment": os.environ | {"MINE": "yours"}, "text": "given\n"}
-    done = shell("cat; pwd; echo $MINE >&2; exit 3", lines=lines.append, **given)
+    done = shell("cat; pwd; echo $MINE >&2; exit 3", **given)
     assert (done.code, done.output, done.errors) == (3, f"given\n{tmp_path}\n", "yours\n")
-    assert sorted(lines) == sorted(["given", str(tmp_path), "yours"])
     assert done.last(1) == ["yours"]
     killed = shell("kill -9 $$")
     assert (killed.code, killed.ending, done.ending) == (-9, "signal SIGKILL", "exit code 3")
     assert shell("kill -40 $$").ending == "signal 40"
     assert shell("echo out; echo err >&2", log=tmp_path / "log").output == ""
     assert (tmp_path / "log").read_text() == "out\nerr\n"
-
-
-def test_lines_come_while_it_runs() -> None:
-    """And the last one needs no end."""
-    lines: dict[str, float] = {}
-    shell("echo a; sleep 0.4; printf b", lines=lambda line: lines.update({line: time.monotonic()}))
-    assert list(lines) == ["a", "b"]
-    assert lines["b"] - lines["a"] > 0.2
 
 
 def test_what_a_child_leaves_goes(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -200,16 +200,22 @@ def _write_inputs(stimulus: Stimulus, stalls: Stalls | None, size: dict[str, int
 
 def _simulate(command: list[str], directory: Path, results: int, progress: Progress | None) -> list[str]:
     """Run the program; returns the words of its last line."""
+    log = directory / "messages"
 
-    def report(line: str) -> None:
-        if progress is not None and line.isdecimal():
-            progress(int(line), results)
+    def told() -> list[str]:
+        """The lines so far; the last finished one that is a number says how many results there are."""
+        lines = log.read_text().split("\n")[:-1] if log.exists() else []
+        if progress is not None and (counts := [line for line in lines if line.isdecimal()]):
+            progress(int(counts[-1]), results)
+        return lines
 
     # Without a limit: the program itself notices a unit that hangs, and a large product may take days.
-    done = process.run(command, what="the simulation", limit=None, directory=directory, lines=report)
+    done = process.run(command, what="the simulation", limit=None, directory=directory, log=log, tick=told)
+    lines = told()
     if done.code != 0:
-        raise SimulationError(done.errors.strip() or f"the simulation ended with {done.code}")
-    return done.output.splitlines()[-1].split()
+        said = "\n".join(line for line in lines if not line.isdecimal())
+        raise SimulationError(said or f"the simulation ended with {done.code}")
+    return lines[-1].split()
 
 
 def _read_beats(file: Path, size: int, config: MxuConfig) -> npt.NDArray[np.uint32]:
