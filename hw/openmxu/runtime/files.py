@@ -268,8 +268,12 @@ class _Part:
         self._key = next(key for key in zip(itertools.repeat(target), itertools.count()) if key not in _held)
         digest, number = hashlib.sha256(os.fsencode(target.name)).hexdigest()[:16], self._key[1]
         self._name = target.with_name(f".openmxu-{digest}{f'-{number}' if number else ''}.part")
-        self.file = self._create()
-        _held.add(self._key)
+        _held.add(self._key)  # at once: another thread may write the same output
+        try:
+            self.file = self._create()
+        except BaseException:
+            _held.discard(self._key)
+            raise
         _unfinished[self._name] = None
         try:
             os.pwrite(self.file.fileno(), bytes(_PROBE), 0)

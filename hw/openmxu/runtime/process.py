@@ -138,14 +138,12 @@ def workspace(base: Path | str | None = None) -> Iterator[Path]:
     folder = Path(tempfile.gettempdir() if base is None else base).absolute()
     _sweep(folder)
     owner, path = os.getpid(), Path(tempfile.mkdtemp(prefix=_PREFIX, dir=folder))
-    handle = os.open(path, os.O_RDONLY)
-    try:
+    with ExitStack() as stack:
+        stack.callback(lambda: os.getpid() == owner and remove(path))  # not a process that was forked in the block
+        handle = os.open(path, os.O_RDONLY)
+        stack.callback(os.close, handle)
         is_free(handle)
         yield path
-    finally:
-        os.close(handle)
-        if os.getpid() == owner:  # not a process that was forked in the block
-            remove(path)
 
 
 def remove(folder: Path) -> None:
