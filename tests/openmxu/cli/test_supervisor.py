@@ -100,8 +100,11 @@ def test_ignored_children() -> None:
     ],
 )
 def test_signals_while_native_code_keeps_python(number: signal.Signals, code: int, word: str, tmp_path: Path) -> None:
-    """A handler of Python's would wait for its end, and no other thread runs meanwhile."""
-    command, places = supervised("ctypes.PyDLL(None).sleep(1000)"), {"folder": tmp_path, "directory": tmp_path}
+    """A handler of Python's waits for its end."""
+    command, places = (
+        supervised("import hashlib; hashlib.pbkdf2_hmac('sha1', b'', b'', 2**31 - 1)"),
+        {"folder": tmp_path, "directory": tmp_path},
+    )
     ending = end_at(1.0, number, command, marker=uuid.uuid4().hex, environment=os.environ, awake=True, **places)
     left = [each for each in ending.left if number != signal.SIGKILL or each.startswith("process")]
     assert (ending.code, ending.errors, left) == (code, word, [])

@@ -6,6 +6,7 @@ import signal
 import tempfile
 import threading
 import time
+import uuid
 from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
@@ -47,13 +48,14 @@ def test_what_a_child_gets_and_gives(tmp_path: Path) -> None:
 
 def test_what_a_child_leaves_goes(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In its folder, and in the background: no reason to wait, though it holds the output open. A limit ends all."""
-    monkeypatch.setenv(MARKER, "background")
+    background, limit = uuid.uuid4().hex, uuid.uuid4().hex
+    monkeypatch.setenv(MARKER, background)
     assert shell("touch $TMPDIR/left; sleep 1000 & ls $TMPDIR").output == "left\n"
-    assert leftovers("background", folder) == []
-    monkeypatch.setenv(MARKER, "limit")
+    assert leftovers(background, folder) == []
+    monkeypatch.setenv(MARKER, limit)
     with pytest.raises(TimeLimitError, match=r"^the test took longer than 1 s and was ended; does sh run by itself"):
         run(["sh", "-c", "setsid sleep 1000 & sleep 1000; true"], what="the test", limit=1)
-    assert leftovers("limit", folder) == []
+    assert leftovers(limit, folder) == []
 
 
 def test_what_a_killed_process_leaves(folder: Path) -> None:
@@ -68,8 +70,9 @@ with workspace() as folder, threads(1) as pool:
         pass
     os.kill(os.getpid(), 9)
 """
-    assert python(program, **{MARKER: "killed", "TMPDIR": str(folder)}).returncode == -signal.SIGKILL
-    wait_until(lambda: not processes("killed"), 5)
+    marker = uuid.uuid4().hex
+    assert python(program, **{MARKER: marker, "TMPDIR": str(folder)}).returncode == -signal.SIGKILL
+    wait_until(lambda: not processes(marker), 5)
     left = list(folder.iterdir())
     link = folder / "openmxu-work-link"
     link.symlink_to(tempfile.gettempdir())
