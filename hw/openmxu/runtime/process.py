@@ -139,16 +139,16 @@ def workspace(base: Path | str | None = None) -> Iterator[Path]:
     _sweep(folder)
     owner, path = os.getpid(), Path(tempfile.mkdtemp(prefix=_PREFIX, dir=folder))
     with ExitStack() as stack:
-        stack.callback(lambda: os.getpid() == owner and remove(path))  # not a process that was forked in the block
+        stack.callback(_remove, path, owner)
         handle = os.open(path, os.O_RDONLY)
         stack.callback(os.close, handle)
         is_free(handle)
         yield path
 
 
-def remove(folder: Path) -> None:
-    """Remove a folder, in several tries: a process that is being killed may still write into it."""
-    for _ in range(_TRIES):
+def _remove(folder: Path, owner: int) -> None:
+    """Remove a folder, unless this is a fork of its owner, in several tries: what is being killed may still write."""
+    for _ in range(_TRIES if os.getpid() == owner else 0):
         shutil.rmtree(folder, ignore_errors=True)
         if not folder.exists():
             return
