@@ -11,7 +11,7 @@ QUICK := tests/test_architecture.py tests/openmxu/arith tests/openmxu/cli/test_c
   tests/openmxu/cells/test_liberty.py tests/openmxu_sim/golden tests/openmxu_sim/netlist \
   tests/openmxu_sim/engines/test_model.py tests/openmxu_sim/operands tests/openmxu_sim/studies/test_studies.py
 
-.PHONY: help setup setup-browser setup-litex setup-models demo test quick slow thorough torture lint docs boards wheel release size verify \
+.PHONY: help setup setup-browser setup-litex setup-models demo test quick slow thorough torture lint docs live boards wheel release size verify \
   verify-arithmetic verify-unit verify-engines verify-mutants faults bench study recipes networks layouts areas digits clean
 
 help: ## show this list
@@ -76,10 +76,13 @@ lint: $(VENV)/.all $(VENV)/.lint ## style, types, direction of dependencies
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-logo
 
-docs: $(VENV)/.all $(VENV)/.docs $(VENV)/.zig ## the documentation with the page in which the unit runs, in docs/_build/html
+docs: $(VENV)/.all $(VENV)/.docs ## the documentation, in docs/_build/html
 	@$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html
 	@$(BIN)/sphinx-build -W --keep-going -q -b doctest docs docs/_build/doctest
 	@echo "docs/_build/html/index.html"
+
+live: $(VENV)/.all $(VENV)/.zig ## the pages in which the unit and the accelerator run, anew: live.html, docs/*.html
+	@$(BIN)/python docs/live.py
 
 boards: $(VENV)/.boards ## bitstreams in build/, for the boards that take a minute or three each
 	@$(BIN)/openmxu board list --quick | cut -d' ' -f1 | sort -r | \

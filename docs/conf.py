@@ -18,8 +18,6 @@ sys.path.insert(0, str(Path(__file__).parent))
 import records  # of this folder
 
 from openmxu.cli.frame import make_parser
-from openmxu_sim.wave import has_zig, live_page, random_run
-from openmxu_sim.wave.page.watched import accelerator_page
 
 project = "OpenMXU"
 author = "The OpenMXU authors"
@@ -39,6 +37,7 @@ myst_heading_anchors = 3
 html_theme = "furo"
 html_title = "OpenMXU"
 html_static_path = ["_static"]
+html_extra_path = ["live.html", "accelerator.html"]  # in which the netlists run
 html_css_files = ["columns.css"]
 autodoc_typehints = "signature"
 autodoc_member_order = "bysource"
@@ -84,15 +83,6 @@ def _help(command: str) -> nodes.section:
     return section
 
 
-def write_live_page(app: Sphinx, exception: Exception | None) -> None:
-    """The page in which the unit runs, of the sources that the rest is made of; without ziglang a recorded run."""
-    if exception is None and app.builder.format == "html":
-        page = live_page(random_run(4, 4, 1, (8, 8, 8)), live=has_zig(), made_by="make docs")
-        (Path(app.outdir) / "live.html").write_text(page, encoding="utf-8")
-        if has_zig():
-            (Path(app.outdir) / "accelerator.html").write_text(accelerator_page(made_by="make docs"), encoding="utf-8")
-
-
 def keep_text(_app: Sphinx, what: str, _name: str, _object: object, _options: object, lines: list[str]) -> None:
     """Keep the text under a field: napoleon would take what stands before a colon in its first line as a type."""
     if what in ("attribute", "data", "property"):
@@ -112,9 +102,8 @@ def show_whole_records(_app: Sphinx, name: str, source: list[str]) -> None:
 
 
 def setup(app: Sphinx) -> None:
-    """Register the directive, what is written besides the pages, and what comes before napoleon."""
+    """Register the directive, and what comes before MyST and napoleon."""
     app.connect("source-read", show_whole_records)
     app.connect("autodoc-skip-member", leave_out)
     app.connect("autodoc-process-docstring", keep_text, priority=100)
     app.add_directive("command-help", CommandHelp)
-    app.connect("build-finished", write_live_page)

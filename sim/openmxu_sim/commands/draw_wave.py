@@ -13,6 +13,10 @@ if TYPE_CHECKING:
 from openmxu_sim.commands.unit_options import add_array
 
 
+_PAGES = (".html", ".htm")
+"""Suffixes of files that are pages."""
+
+
 def add_wave(commands: Any) -> None:
     parser = add_command(
         commands,
@@ -30,10 +34,10 @@ def add_wave(commands: Any) -> None:
         default=Path("wavefront.svg"),
         metavar="FILE",
         help="output: an image (.svg) or a page (.html); default: wavefront.svg. In a page, a unit of up to 8x8 runs "
-        "live, with matrices of your own, if the package ziglang is installed; else, and for larger units, the page "
-        "shows a recorded run",
+        "live, with matrices of your own. Without other options the page needs no compiler; with some it needs the "
+        "package ziglang, else the page shows a recorded run, as it does of larger units",
     )
-    add_array(parser, side=8)
+    add_array(parser, side=None, default="8; in a page 4, or N if it is more")
     for name in ("m", "k", "n"):
         parser.add_argument(
             f"--{name}",
@@ -63,12 +67,14 @@ def _wave(options: argparse.Namespace) -> None:
     from openmxu.spec.config import MxuConfig
     from openmxu_sim.wave import MOST_SIDE, SIZES, draw, heat_page
 
+    suffix = options.output_file.suffix.lower()
+    side = max(4, options.terms) if suffix in _PAGES else 8
+    options.rows, options.columns = (side if each is None else each for each in (options.rows, options.columns))
     config = MxuConfig(rows=options.rows, columns=options.columns, stages=options.stages, terms=options.terms)
     sizes = [size for size in (options.m, options.k, options.n) if size is not None]
-    suffix = options.output_file.suffix.lower()
-    if suffix not in ("", ".svg", ".html", ".htm"):
+    if suffix not in ("", ".svg", *_PAGES):
         raise ValueError(f"output must end in .svg, .html or .htm, not {str(options.output_file)!r}")
-    if suffix not in (".html", ".htm"):
+    if suffix not in _PAGES:
         _wave_drawn(options, config, draw)
     elif options.at is not None:
         raise ValueError("at requires an image, an output that ends in .svg, not a page")
@@ -113,17 +119,21 @@ def _wave_drawn(options: argparse.Namespace, config: "MxuConfig", draw: Callable
 
 
 def _wave_live(options: argparse.Namespace, config: "MxuConfig") -> None:
-    from openmxu_sim.wave import MOST_SIDE, has_zig, live_page, random_run, record_run
+    from openmxu.spec.tiling import cycles
+    from openmxu_sim.wave import MOST_SIDE, find_shipped, has_zig, live_page, random_run, record_run
 
-    live = has_zig()
     m, k, n = (min(size, MOST_SIDE) for size in _wave_sizes(options, config))
     with reserve(options.output_file) as outputs:
-        unit = config.rows, config.columns, config.stages
-        run = record_run(random_run(*unit, (m, k, n), stalls=options.stalls, terms=config.terms))
         made_by = _made_by(options, m, k, n)
-        outputs.write_text(options.output_file, live_page(run, live=live, made_by=made_by))
+        page, count = find_shipped(made_by), cycles(config, m, k, n)
+        live = page is not None or has_zig()
+        if page is None:
+            unit = config.rows, config.columns, config.stages
+            run = record_run(random_run(*unit, (m, k, n), stalls=options.stalls, terms=config.terms))
+            page, count = live_page(run, live=live, made_by=made_by), run.cycles
+        outputs.write_text(options.output_file, page)
     shown = "a live unit" if live else "a recorded run"
-    tell(f"wrote {options.output_file}: {shown}, {m}x{k}x{n} on {config.rows}x{config.columns}, {run.cycles} cycles")
+    tell(f"wrote {options.output_file}: {shown}, {m}x{k}x{n} on {config.rows}x{config.columns}, {count} cycles")
     if not live:
         from openmxu.runtime.extras import install
 

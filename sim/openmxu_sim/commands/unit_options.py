@@ -7,7 +7,7 @@ from openmxu.cli.frame import Section, integer, offer
 from openmxu.spec.formats import FORMATS
 
 
-def add_array(parser: argparse.ArgumentParser, *, side: int) -> None:
+def add_array(parser: argparse.ArgumentParser, *, side: int | None, default: str = "") -> None:
     """Add size and pipeline of an array, of as many rows as columns unless said otherwise, and its ``terms``."""
     for name in ("rows", "columns"):
         parser.add_argument(
@@ -15,7 +15,7 @@ def add_array(parser: argparse.ArgumentParser, *, side: int) -> None:
             type=integer,
             default=side,
             metavar=name[0].upper(),
-            help=f"{name} of the array (default: {side})",
+            help=f"{name} of the array (default: {default or side})",
         )
     parser.add_argument(
         "--stages",

@@ -8,7 +8,7 @@ import pytest
 
 from openmxu_sim.wave import has_zig
 
-needs_zig = pytest.mark.skipif(not has_zig(), reason="the package ziglang is not installed: make docs installs it")
+needs_zig = pytest.mark.skipif(not has_zig(), reason="the package ziglang is not installed: make live installs it")
 
 
 @pytest.fixture

@@ -1,13 +1,17 @@
 """The page in which a unit runs: its machine is the engine ``compiled``, and the file has everything in it."""
 
+import base64
 import json
 import re
+import zlib
+from io import BytesIO
 from pathlib import Path
 from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 
+from openmxu.export.provenance import NETLIST, provenance
 from openmxu.runtime import native
 from openmxu.runtime.extras import install
 from openmxu.spec.config import MxuConfig
@@ -20,12 +24,12 @@ from openmxu_sim.engines.compiled.source import netlists
 from openmxu_sim.engines.compiled.trace import STREAMS
 from openmxu_sim.operands.stimulus import Stalls, collect, stimulus
 from openmxu_sim.wave import Given, Record, heat_page, live_page, observe, product, random_run, record_run
-from openmxu_sim.wave.page import machine, wasm
+from openmxu_sim.wave.page import document, machine, shipped, wasm, watched
 from openmxu_sim.wave.page.c_text import MOST_SIDE, SIZES, page_config
 from openmxu_sim.wave.page.layout import frame_layout
 from openmxu_sim.wave.page.machine import fetch_text
 
-from ...conftest import Command, needs_compiler, slow
+from ...conftest import Command, load_file, needs_compiler, slow
 from .conftest import needs_zig
 
 pytestmark = needs_compiler
@@ -196,6 +200,48 @@ def test_live_page() -> None:
     assert offered == [(terms, stages) for terms in (1, 2, 4) for stages in range(1, 8)]
 
 
+_DOCS = Path(__file__).parents[3] / "docs"
+_SHIPPED = _DOCS.parent / "sim/openmxu_sim/wave/live.html"
+NETLISTS = {
+    "live": lambda: provenance()[NETLIST],
+    "accelerator": lambda: shipped.digest(watched.netlist(watched.CONFIG)),
+}
+BODIES = {"live": "live", "accelerator": "watched"}
+
+
+@pytest.mark.parametrize("name", BODIES)
+def test_files_are_of_these_sources(name: str) -> None:
+    """Of this netlist, and these sheets and scripts; the package has the same file as a clone."""
+    page = (_DOCS / f"{name}.html").read_text()
+    assert shipped.is_current(page, NETLISTS[name](), BODIES[name]), "run make live"
+    assert not shipped.is_current(page, "another", BODIES[name])
+    check_alone(page)
+    assert name != "live" or page == _SHIPPED.read_text()
+
+
+@pytest.mark.slow
+def test_files_are_what_the_sources_give(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All of their text, which has digests of the C text that their modules were compiled from."""
+    written = {name: (_DOCS / f"{name}.html").read_text() for name in BODIES}
+    data = data_of(written["live"])
+    modules = BytesIO(inflated(data["modules"]))
+    lengths = iter([length for *_, length in data["sizes"]])
+    monkeypatch.setattr(document, "build_wasm", lambda text: modules.read(next(lengths)))
+    monkeypatch.setattr(watched, "build_wasm", lambda text: inflated(data_of(written["accelerator"])["module"]))
+    pages = load_file(_DOCS / "live.py")
+    assert {name: getattr(pages, name)() for name in BODIES} == written, "run make live"
+
+
+def inflated(packed: str) -> bytes:
+    return zlib.decompress(base64.b64decode(packed))
+
+
+def test_another_netlist_is_not_what_the_file_shows(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert shipped.find_shipped(shipped.MADE_BY) == _SHIPPED.read_text()
+    monkeypatch.setattr(shipped, "provenance", lambda: {NETLIST: "another"})
+    assert shipped.find_shipped(shipped.MADE_BY) is None
+
+
 def test_command_without_a_compiler_for_the_web(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(wasm, "find_spec", lambda name: None)
     said = (
@@ -221,6 +267,9 @@ def test_command_without_any_compiler(
         load.cache_clear()
     wanted = f"install one (Debian and Ubuntu: apt install gcc; anywhere: {install('zig')})"
     complaint = f"openmxu wave: a C compiler is needed; {wanted}\n"
+    said = "wrote default.html: a live unit, 6x8x8 on 4x4, 42 cycles\n"
+    assert command("wave -o default.html") == (0, "", said)
+    assert Path("default.html").read_text() == _SHIPPED.read_text()
     assert command(f"wave --rows 1 --columns 1 --m 1 --k 1 --n 1 -o {output}") == (2, "", complaint)
     assert not Path(output).exists()
 

@@ -313,6 +313,23 @@ def test_a_cell_opens(terms: int, page: Any) -> None:
             expect(page.locator("#inspector h3")).to_have_count(0)
 
 
+def test_space_plays_after_a_click(page: Any) -> None:
+    """A button that was clicked is not pressed again by Space; a button that the keyboard has reached is."""
+    for clicked in ("[data-preset=identity]", "#first", "#inspector button >> nth=0"):
+        page.locator("#c button").first.click()
+        page.click(clicked)
+        page.wait_for_selector(READY)
+        page.keyboard.press("Home")
+        page.keyboard.press(" ")
+        page.wait_for_function("Number(document.getElementById('cycle').textContent) > 1")
+        page.keyboard.press(" ")
+        expect(page.locator("#play")).to_have_text("Play")
+        page.locator("#c button").first.click()
+    page.focus("#last")
+    page.keyboard.press(" ")
+    expect(page.locator("#cycle")).to_have_text(str(page.get_attribute("#time", "max")))
+
+
 def test_presets_and_fields(page: Any) -> None:
     page.click("#last")
     for name in ("random", "identity", "overflow", "nan", "cancellation"):

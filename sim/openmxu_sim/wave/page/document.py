@@ -149,5 +149,11 @@ def document(body: str, title: str, about: str, data: dict[str, Any], made_by: s
     return text
 
 
+def page_files(body: str) -> list[str]:
+    """Return the texts of a page's template, style and scripts."""
+    names = ["sheets/page.html", "sheets/page.css", f"sheets/{body}.html"]
+    return [_file(name) for name in (*names, *(f"scripts/{name}.js" for name in _SCRIPTS[body]))]
+
+
 def _file(name: str) -> str:
     return resource("openmxu_sim.wave.page", name)

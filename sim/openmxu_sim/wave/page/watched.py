@@ -68,11 +68,17 @@ def scratchpads(network: Lowered, picture: Floats) -> tuple[Halves, Halves]:
     return before, memories.scratchpad
 
 
-def accelerator_page(*, made_by: str = "") -> str:
-    """Return a page in which the accelerator runs on ten digits, as HTML; it needs the package ziglang."""
+def machine_c() -> tuple[str, dict[str, int]]:
+    """Return the C text of the machine, and where a frame has each wire that is watched."""
     text, frame = machine_text(netlist(CONFIG), CONFIG, _WATCHED)
     most = f"enum {{ MOST = {max(CONFIG.program, CONFIG.weights, CONFIG.rows)} }};"
-    module = build_wasm("\n".join([text, most, resource("openmxu_sim.wave.page", "watched.c")]))
+    return "\n".join([text, most, resource("openmxu_sim.wave.page", "watched.c")]), frame
+
+
+def accelerator_page(*, made_by: str = "") -> str:
+    """Return a page in which the accelerator runs on ten digits, as HTML; it needs the package ziglang."""
+    text, frame = machine_c()
+    module = build_wasm(text)
     network = recogniser()
     layers = {index: layer.name for layer in network.layers for index in layer.commands}
     used = 1 + max(rows_written(command).max(initial=0) for command in network.program)

@@ -25,6 +25,10 @@ class Transport {
     });
     $("strips").addEventListener("pointermove", (event) => event.buttons && jump(event));
     document.addEventListener("keydown", (event) => this._key(event));
+    // A button that was clicked by mouse gives up the focus, so that Space plays; Space presses one that Tab has reached.
+    document.addEventListener("click", ({ target, detail }) => {
+      if (detail && !target.closest(".grid, #cells")) target.closest("button")?.blur();
+    });
   }
 
   _key(event) {
