@@ -30,15 +30,19 @@ extensions = [
     "sphinx.ext.napoleon",  # which are in numpy's style
     "sphinx.ext.doctest",  # and whose examples are run
     "sphinx.ext.viewcode",
+    "sphinx_copybutton",
 ]
 exclude_patterns = ["_build"]
 myst_enable_extensions = ["colon_fence"]
 myst_heading_anchors = 3
 html_theme = "furo"
-html_title = "OpenMXU"
+html_title = f"OpenMXU {version}"
 html_static_path = ["_static"]
 html_extra_path = ["live.html", "accelerator.html"]  # in which the netlists run
 html_css_files = ["columns.css"]
+# Prompts and output are not copied.
+copybutton_prompt_text = r">>> |\.\.\. |\$ "
+copybutton_prompt_is_regexp = True
 autodoc_typehints = "signature"
 autodoc_member_order = "bysource"
 autodoc_mock_imports = ["torch", "jax", "onnx", "onnxruntime"]  # large, and not needed for docstrings
@@ -94,16 +98,18 @@ def leave_out(_app: Sphinx, _what: str, name: str, _member: object, skip: bool, 
     return True if skip or re.fullmatch(r"elaborate|CUTS|[io](_\w+)?", name) else None
 
 
-def show_whole_records(_app: Sphinx, name: str, source: list[str]) -> None:
-    """Put the whole of a long record where the repository has how it begins."""
+def read_page(_app: Sphinx, name: str, source: list[str]) -> None:
+    """Show the whole of a long record, and comments ``<!-- sphinx ... -->``; drop lines that only a forge shows."""
     page = f"{name.removeprefix('reference/')}.md"
     if page in records.LONG:
         source[0] = records.written(page, whole=True)
+    text = re.sub(r"^<!-- sphinx\n((?:.*\n)*?)-->$", r"\1", source[0], flags=re.MULTILINE)
+    source[0] = re.sub(r"^.* <!-- forge -->$", "", text, flags=re.MULTILINE)
 
 
 def setup(app: Sphinx) -> None:
     """Register the directive, and what comes before MyST and napoleon."""
-    app.connect("source-read", show_whole_records)
+    app.connect("source-read", read_page)
     app.connect("autodoc-skip-member", leave_out)
     app.connect("autodoc-process-docstring", keep_text, priority=100)
     app.add_directive("command-help", CommandHelp)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from matplotlib.image import imread
+from matplotlib.image import imread, imsave
 
 pytestmark = pytest.mark.slow
 
@@ -35,12 +35,11 @@ PLAIN = f"""# A page
 {"0123456789 " * 11}
 ```
 
-```{{image}} plot.svg
-```
+![A plot](plot.svg)
 
-```{{image}} own.svg
-:class: adapts
-```
+![A layout](layout.png)
+
+![One that adapts](wavefront.svg)
 """
 
 LIVE = f"""---
@@ -71,8 +70,10 @@ PLOT = """<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 900 90" width="90
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     source, built = tmp_path_factory.mktemp("docs"), tmp_path_factory.mktemp("html")
     files = {"conf.py": CONFIG, "index.md": PLAIN + "\n```{toctree}\nlive\n```\n", "live.md": LIVE}
-    for name, text in (files | {"plot.svg": PLOT, "own.svg": PLOT}).items():
+    for name, text in (files | {"plot.svg": PLOT, "wavefront.svg": PLOT}).items():
         (source / name).write_text(text, encoding="utf-8")
+    thirds = np.array([[1, 1, 1], [0, 0.45, 0.7], [0, 0, 0]])  # as in the plot
+    imsave(source / "layout.png", np.tile(np.repeat(thirds, 300, axis=0), (90, 1, 1)))
     subprocess.run([sys.executable, "-m", "sphinx", "-W", "-q", source, built], check=True)
     return built
 
@@ -99,21 +100,22 @@ def test_live_page_has_room(browser: Any, site: Path) -> None:
 
 @pytest.mark.parametrize(("scheme", "theme"), [("light", ""), ("dark", ""), ("light", "dark"), ("dark", "light")])
 def test_plots_in_the_dark(scheme: str, theme: str, browser: Any, site: Path) -> None:
-    """White becomes the page's ground, black light, and blue stays blue; a picture that adapts is left alone."""
+    """White becomes the page's ground, black light, and blue stays blue; an image that adapts is left alone."""
     with browser.new_page(color_scheme=scheme, viewport={"width": 1400, "height": 900}) as page:
         page.add_init_script(f"localStorage.theme = {theme or 'auto'!r}")
         page.goto((site / "index.html").as_uri())
-        pictures = [page.locator(f"img[src*={name}]").screenshot() for name in ("plot", "own")]
+        images = [page.locator(f"img[src*={name}]").screenshot() for name in ("plot", "layout", "wavefront")]
         ground = page.evaluate("getComputedStyle(document.body).backgroundColor")
-    plot, own = (imread(io.BytesIO(picture))[:, :, :3] for picture in pictures)
+    *drawn, own = (imread(io.BytesIO(image))[:, :, :3] for image in images)
     is_dark = (theme or scheme) == "dark"
     rgb = np.array([int(part) for part in ground.strip("rgb()").split(",")]) / 255
-    height, width = plot.shape[:2]
-    white, blue, black = (plot[height // 2, width * sixth // 6] for sixth in (1, 3, 5))
-    assert abs(white - rgb).max() < 0.02
-    assert black.min() > 0.9 if is_dark else black.max() == 0
-    assert blue[2] > blue[1] > blue[0]
-    assert (own[height // 2, width // 6] == 1).all()
+    for image in drawn:
+        height, width = image.shape[:2]
+        white, blue, black = (image[height // 2, width * sixth // 6] for sixth in (1, 3, 5))
+        assert abs(white - rgb).max() < 0.02
+        assert black.min() > 0.9 if is_dark else black.max() == 0
+        assert blue[2] > blue[1] > blue[0]
+    assert (own[own.shape[0] // 2, own.shape[1] // 6] == 1).all()
 
 
 def test_figures_on_a_phone(browser: Any, site: Path) -> None:

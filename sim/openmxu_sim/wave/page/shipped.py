@@ -18,7 +18,7 @@ def digest(*texts: str) -> str:
 
 
 def stamp(netlist: str, body: str, *modules: str) -> str:
-    """Return the first line of a page: digests of a netlist, of its sheets and scripts, and of the C text of modules."""
+    """Return a first line: digests of a page's netlist, of its sheets and scripts, and of the C text of its modules."""
     return f"{_DOCTYPE}<!-- netlist {netlist}, files {digest(*page_files(body))}, C {digest(*modules)} -->"
 
 
@@ -28,7 +28,7 @@ def stamped(page: str, line: str) -> str:
 
 
 def is_current(page: str, netlist: str, body: str) -> bool:
-    """Whether a page has this netlist, and these sheets and scripts. Its C text takes a minute: a slow test compares it."""
+    """Whether a page has this netlist, and these sheets and scripts; a slow test compares its C text."""
     return page.startswith(stamp(netlist, body).partition(", C ")[0])
 
 
