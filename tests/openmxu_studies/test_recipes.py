@@ -121,8 +121,8 @@ def test_the_record_is_read_back() -> None:
     record = _record(**{"MXFP4": [0.1, 0.2]})
     assert Recipes.of_json(record.to_json()) == record
     drawn = to_svg(record, recorded_layouts()).decode()
-    assert drawn.count("MXFP4") == 1
-    assert "area of a processing element" in drawn
+    assert drawn.count("MXFP4 (bf16 element)") == 1
+    assert "<!-- area, µm² -->" in drawn
 
 
 def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shown: Said, refused: Said) -> None:

@@ -9,12 +9,12 @@ from statistics import fmean, stdev
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from openmxu.pages.figures import plain, svg
+from openmxu.pages.figures import COLOURS, plain, svg
 from openmxu.pages.tables import table
 from openmxu_studies.layouts.formats import Cost, Layouts
 from openmxu_studies.recipes.recipe_plan import ELEMENTS, PLAIN, REFERENCE
 from openmxu_studies.spread import Studied
-from openmxu_studies.training.training_plot import point_style
+from openmxu_studies.training.training_plot import draw_rows
 
 NETWORKS: Mapping[str, tuple[str, str]] = {
     "resnet": ("A ResNet of seven convolutions on handwritten digits", "accuracy"),
@@ -89,26 +89,39 @@ def _row(record: Recipes, network: str, recipe: str) -> list[str]:
 
 
 def to_svg(record: Recipes, layouts: Layouts) -> bytes:
-    """Draw the score of each recipe that our hardware runs, against energy and area of its laid-out element."""
+    """Draw a row for each recipe that our hardware runs: its scores, and energy and area of its laid-out element."""
     networks = [network for network in NETWORKS if record.recipes(network)]
-    figure = Figure(figsize=(11, 4.2 * len(networks)), layout="constrained")
-    axes = figure.subplots(len(networks), 2, squeeze=False)
-    for row, network in zip(axes, networks, strict=True):
-        for place, (title, of_cost) in zip(row, _COSTS.items(), strict=True):
-            _draw(place, record, network, layouts, of_cost)
-            place.set_xlabel(title)
-            place.set_ylabel(NETWORKS[network][1])
-            place.set_title(NETWORKS[network][0], fontsize=11, loc="left")
-            plain(place)
-    figure.legend(*axes[0][0].get_legend_handles_labels(), frameon=False, ncols=4, loc="outside lower center")
+    measured = {recipe for network in networks for recipe in record.recipes(network)}
+    shown = [recipe for recipe in ELEMENTS if recipe in measured]
+    figure = Figure(figsize=(14, 1.6 + 0.4 * len(shown)), layout="constrained")
+    columns = figure.subplots(1, len(networks) + len(_COSTS), sharey=True)
+    for axes, network in zip(columns, networks, strict=False):
+        _draw_scores(axes, record, network, shown)
+        axes.set_title(_SHORT[network], fontsize=11, loc="left")
+        axes.set_xlabel(f"{NETWORKS[network][1]}; grey: {PLAIN}")
+    costs = [layouts.find("processing element", ELEMENTS[recipe]) for recipe in shown]
+    for axes, (title, of_cost) in zip(columns[len(networks) :], _COSTS.items(), strict=True):
+        bars = axes.barh(range(len(shown)), [of_cost(cost) if cost else 0 for cost in costs], 0.6, color=COLOURS[4])
+        axes.bar_label(bars, fmt="{:,.0f}", padding=3, fontsize=9)
+        axes.set_title(title, fontsize=11, loc="left")
+        axes.margins(x=0.25)
+    for axes in columns:
+        plain(axes)
+    draw_rows(
+        columns[0],
+        [each if each.startswith(ELEMENTS[each]) else f"{each} ({ELEMENTS[each]} element)" for each in shown],
+    )
     return svg(figure)
 
 
+_SHORT = {"resnet": "ResNet, digits", "vit": "Transformer, digits", "text": "Transformer, text"}
+"""Titles of the plot."""
+
 _COSTS: Mapping[str, Callable[[Cost], float]] = {
-    "energy of a multiply-add with its wires, pJ": lambda cost: fmean(cost.wired_pj),
-    "area of a processing element, µm²": lambda cost: cost.core_um2,
+    "energy, pJ": lambda cost: fmean(cost.wired_pj),
+    "area, µm²": lambda cost: cost.core_um2,
 }
-"""Axes of the plot: figures of an element of one stage on IHP's process."""
+"""Of an element of one stage on IHP's process: energy of a multiply-add with its wires, and area."""
 
 
 def recorded_layouts() -> Layouts:
@@ -116,16 +129,13 @@ def recorded_layouts() -> Layouts:
     return Layouts.of_json((Path(__file__).parents[3] / "reference" / "layouts.json").read_text())
 
 
-def _draw(axes: Axes, record: Recipes, network: str, layouts: Layouts, of_cost: Callable[[Cost], float]) -> None:
-    shown = [recipe for recipe in record.recipes(network) if recipe in ELEMENTS]
-    for number, recipe in enumerate(shown):
-        cost = layouts.find("processing element", ELEMENTS[recipe])
+def _draw_scores(axes: Axes, record: Recipes, network: str, shown: Sequence[str]) -> None:
+    """Draw a network's mean score by each recipe, with the standard deviation."""
+    for row, recipe in enumerate(shown):
         scores: Sequence[float] = [score for score in record.scores(network, recipe).values() if isfinite(score)]
-        if cost is None or not scores:
-            continue
-        spread = stdev(scores) if len(scores) > 1 else 0
-        axes.errorbar(of_cost(cost), fmean(scores), spread, label=recipe, **point_style(number))
+        if scores:
+            spread = stdev(scores) if len(scores) > 1 else 0
+            axes.errorbar(fmean(scores), row, xerr=spread, color=COLOURS[0], marker="o", capsize=3)
     plain_scores = record.scores(network, PLAIN)
     if plain_scores:
-        axes.axhline(fmean(plain_scores.values()), color="#888888", linewidth=0.8, label=PLAIN)
-    axes.set_xlim(left=0)
+        axes.axvline(fmean(plain_scores.values()), color="#888888", linewidth=0.8)
