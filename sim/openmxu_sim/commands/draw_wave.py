@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from openmxu.spec.config import MxuConfig
 from openmxu_sim.commands.unit_options import add_array
 
-
 _PAGES = (".html", ".htm")
 """Suffixes of files that are pages."""
 
