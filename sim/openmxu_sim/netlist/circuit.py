@@ -1,6 +1,6 @@
 """A design's logic as a graph of words; equal words are made once."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import reduce
 
@@ -282,11 +282,37 @@ class Circuit:
             self._made[index] = None
             ports = cell.connections
             width = min(len(ports["Y"]), self._used.get(index, len(ports["Y"])))
-            self._made[index] = _CELLS[cell.type](self, cell, width)
+            self._made[index] = self._compute(cell.type, cell, width)
         node = self._made[index]
         if node is None:
             raise NetlistError(f"netlist must be free of loops, not run in one through {self._flat.cells[index].name}")
         return node
+
+    def _compute(self, kind: str, cell: Cell, width: int) -> Node:
+        """Return the low bits of the word that a cell computes, one of the types in ``_CELLS``."""
+        match kind:
+            case "$not" | "$xnor" | "$logic_not" | "$ne":
+                return self._invert(self._compute(_INVERTED[kind], cell, width))
+            case "$pos":
+                return self._operand(cell, "A", width)
+            case "$neg":
+                return self._negate(self._operand(cell, "A", width))
+            case "$and" | "$or" | "$xor":
+                return self._logic(kind[1:], cell, width)
+            case "$add" | "$sub" | "$mul":
+                return self._arithmetic(kind[1:], cell, width)
+            case "$mux":
+                words = (self.word(cell.connections[port], width=width) for port in "AB")
+                return self._choose(self._operand(cell, "S"), *words)
+            case "$reduce_or" | "$reduce_bool" | "$reduce_and" | "$reduce_xor":
+                return self._reduce(_REDUCED[kind], self._operand(cell, "A"))
+            case "$eq":
+                return self._compare_equal(cell)
+            case "$lt" | "$gt" | "$le" | "$ge":
+                return self._compare(cell, swapped=kind in ("$gt", "$le"), inverted=kind in ("$le", "$ge"))
+            case "$shl" | "$shr" | "$sshr":
+                return self._shift(cell, width, left=kind == "$shl")
+        return self._match(cell)
 
     def _operand(self, cell: Cell, port: str, width: int | None = None) -> Node:
         return self.word(cell.connections[port], width=width, signed=bool(cell.parameters.get(f"{port}_SIGNED")))
@@ -346,10 +372,9 @@ class Circuit:
         return a if a.width == 1 else self._node(op, (a,), 1)
 
     def _compare(self, cell: Cell, *, swapped: bool, inverted: bool) -> Node:
-        signed = bool(cell.parameters["A_SIGNED"])
         width = max(len(cell.connections["A"]), len(cell.connections["B"]))
         a, b = (self._operand(cell, port, width) for port in ("BA" if swapped else "AB"))
-        if signed:
+        if cell.parameters["A_SIGNED"]:
             top = self._node("join", (), width, pieces=(Piece(None, 1 << (width - 1), width),))
             a, b = self._bitwise("xor", a, top), self._bitwise("xor", b, top)
         less = self._node("less", (a, b), 1)
@@ -378,11 +403,8 @@ class Circuit:
         """Return whether a word matches one of some patterns; ``-`` matches both values."""
         matches = []
         for pattern in str(cell.parameters["PATTERNS"]).split(","):
-            bits = [
-                (bit, digit)
-                for bit, digit in zip(cell.connections["A"], reversed(pattern), strict=True)
-                if digit != "-"
-            ]
+            pairs = zip(cell.connections["A"], reversed(pattern), strict=True)
+            bits = [(bit, digit) for bit, digit in pairs if digit != "-"]
             wanted = self.word([HIGH if digit == "1" else LOW for _, digit in bits])
             matches.append(self._equal(self.word([bit for bit, _ in bits]), wanted))
         return reduce(lambda a, b: self._bitwise("or", a, b), matches)
@@ -463,33 +485,15 @@ def _bound(op: str, operands: tuple[Node, ...], width: int, pieces: tuple[Piece,
 
 _FROM_BELOW = ("$not", "$pos", "$neg", "$and", "$or", "$xor", "$add", "$sub", "$mul", "$mux")
 
-_CELLS: dict[str, Callable[[Circuit, Cell, int], Node]] = {
-    "$not": lambda c, cell, width: c._invert(c._operand(cell, "A", width)),
-    "$pos": lambda c, cell, width: c._operand(cell, "A", width),
-    "$neg": lambda c, cell, width: c._negate(c._operand(cell, "A", width)),
-    "$and": lambda c, cell, width: c._logic("and", cell, width),
-    "$or": lambda c, cell, width: c._logic("or", cell, width),
-    "$xor": lambda c, cell, width: c._logic("xor", cell, width),
-    "$xnor": lambda c, cell, width: c._invert(c._logic("xor", cell, width)),
-    "$logic_not": lambda c, cell, width: c._invert(c._reduce("any", c._operand(cell, "A"))),
-    "$add": lambda c, cell, width: c._arithmetic("add", cell, width),
-    "$sub": lambda c, cell, width: c._arithmetic("sub", cell, width),
-    "$mul": lambda c, cell, width: c._arithmetic("mul", cell, width),
-    "$mux": lambda c, cell, width: c._choose(
-        c._operand(cell, "S"), c.word(cell.connections["A"], width=width), c.word(cell.connections["B"], width=width)
-    ),
-    "$reduce_or": lambda c, cell, width: c._reduce("any", c._operand(cell, "A")),
-    "$reduce_bool": lambda c, cell, width: c._reduce("any", c._operand(cell, "A")),
-    "$reduce_and": lambda c, cell, width: c._reduce("all", c._operand(cell, "A")),
-    "$reduce_xor": lambda c, cell, width: c._reduce("parity", c._operand(cell, "A")),
-    "$eq": lambda c, cell, width: c._compare_equal(cell),
-    "$ne": lambda c, cell, width: c._invert(c._compare_equal(cell)),
-    "$lt": lambda c, cell, width: c._compare(cell, swapped=False, inverted=False),
-    "$gt": lambda c, cell, width: c._compare(cell, swapped=True, inverted=False),
-    "$le": lambda c, cell, width: c._compare(cell, swapped=True, inverted=True),
-    "$ge": lambda c, cell, width: c._compare(cell, swapped=False, inverted=True),
-    "$shl": lambda c, cell, width: c._shift(cell, width, left=True),
-    "$shr": lambda c, cell, width: c._shift(cell, width, left=False),
-    "$sshr": lambda c, cell, width: c._shift(cell, width, left=False),
-    "$match": lambda c, cell, width: c._match(cell),
-}
+_INVERTED = {"$not": "$pos", "$xnor": "$xor", "$logic_not": "$reduce_bool", "$ne": "$eq"}
+"""Types of cells that compute what cells of other types do, inverted."""
+
+_REDUCED = {"$reduce_or": "any", "$reduce_bool": "any", "$reduce_and": "all", "$reduce_xor": "parity"}
+
+_CELLS = frozenset(
+    (
+        *("$pos", "$neg", "$and", "$or", "$xor", "$add", "$sub", "$mul", "$mux", "$eq", "$lt", "$gt", "$le", "$ge"),
+        *("$shl", "$shr", "$sshr", "$match", *_REDUCED, *_INVERTED),
+    )
+)
+"""Types of cells that compute a word."""
