@@ -11,6 +11,7 @@ from pathlib import Path
 
 from docutils import nodes
 from sphinx.application import Sphinx
+from sphinx.ext.autodoc.mock import _MockObject
 from sphinx.util.docutils import SphinxDirective
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -46,6 +47,7 @@ copybutton_prompt_is_regexp = True
 autodoc_typehints = "signature"
 autodoc_member_order = "bysource"
 autodoc_mock_imports = ["torch", "jax", "onnx", "onnxruntime"]  # large, and not needed for docstrings
+_MockObject.__setitem__ = lambda *_: None  # openmxu_sim.jax registers rules in mappings of JAX
 autodoc_default_options = {"members": True, "show-inheritance": False}
 napoleon_google_docstring = False
 # Amaranth components list ports under "Members"; it reads best as another table of parameters.

@@ -101,9 +101,8 @@ ad.defjvp(
     None,
     None,
 )
-# Calls, as in `primitives`.
-ad.primitive_transposes.__setitem__(_groups, _transpose)
-batching.primitive_batchers.__setitem__(_groups, _batch)
+ad.primitive_transposes[_groups] = _transpose
+batching.primitive_batchers[_groups] = _batch
 
 
 def _on_host(*arrays: jax.Array, numerics: Numerics, inner: bool) -> jax.Array:

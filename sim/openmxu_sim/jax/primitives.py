@@ -110,8 +110,7 @@ def _batch(operands: tuple[Any, ...], places: tuple[Any, ...], *, numerics: Nume
     return _bind(numerics, left, right, seed).reshape(_shape(a, b)), 0
 
 
-# Calls, as the documentation reads this without JAX, and its stand-in for JAX supports no assignment of items.
-batching.primitive_batchers.__setitem__(_products, _batch)
+batching.primitive_batchers[_products] = _batch
 
 
 def _transpose(gradient: Any, a: Any, b: Any, seed: jax.Array, *, numerics: Numerics) -> tuple[Any, ...]:
@@ -133,7 +132,7 @@ ad.defjvp(
     lambda tangent, a, _, seed, numerics: _bind(numerics, a, tangent, seed),
     None,
 )
-ad.primitive_transposes.__setitem__(_products, _transpose)
+ad.primitive_transposes[_products] = _transpose
 
 
 def _on_host(a: jax.Array, b: jax.Array, seed: jax.Array, *, numerics: Numerics) -> jax.Array:
