@@ -20,7 +20,6 @@ _SOURCES = [
 _LARGE = {
     "hw/openmxu/area/subject/ablation.py:_ablations": "a table, each row built on those above",
     "sim/openmxu_sim/engines/compiled/wiring.py:_rules": "the block diagram of the unit, as data",
-    "sim/openmxu_sim/torch/matmul.py:_products": "PyTorch reads the operator's schema from it",
 }
 """Functions that are larger than others may be, and why."""
 

@@ -23,8 +23,9 @@ from openmxu_sim.golden.formats import (
     is_nan,
 )
 from openmxu_sim.golden.noise import Noise
+from openmxu_sim.golden.parameters import ProductOptions, Unpack, with_options
 from openmxu_sim.golden.passes import split
-from openmxu_sim.golden.setup import Definition, check_largest, check_seed, check_setup
+from openmxu_sim.golden.setup import Definition, check_largest, check_setup
 from openmxu_sim.golden.specifications import Operand, Prepared, prepare
 
 _FP32 = FORMATS["fp32"]
@@ -107,21 +108,15 @@ def to_array(bits: npt.ArrayLike, fmt: str) -> npt.NDArray[Any]:
 
 
 @ieee_arithmetic()
+@with_options(ProductOptions)
 def matmul(
     a: npt.ArrayLike,
     b: npt.ArrayLike,
     *,
     rows: int,
-    precision: str = "default",
-    subnormals: str = "flush",
-    operand: str = "bf16",
-    weight: str | None = None,
-    accumulate: str = "fp32",
-    between: str | None = None,
     result: str = "fp32",
-    terms: int = 1,
-    seed: int = 0,
     largest: tuple[float | None, float | None] = (None, None),
+    **numerics: Unpack[ProductOptions],
 ) -> npt.NDArray[Any]:
     """Multiply two matrices as an array with `rows` rows does.
 
@@ -145,27 +140,12 @@ def matmul(
         Weights. Narrower numbers are widened to fp32 and converted like everything else.
     rows : int
         Rows of the systolic array, at least 1.
-    precision : str
-        ``"default"``, one pass, or ``"high"``, ``"highest"``, ``"exact9"``, three, six and nine passes; see
-        :data:`PASSES`.
-    subnormals : str
-        ``"flush"`` or ``"ieee"``, as for :func:`convert`, :func:`multiply` and :func:`add`.
-    operand : str
-        Format the operands are converted to, see :func:`find_operand`.
-    weight : str
-        Format of `b`; by default `operand`.
-    accumulate : str
-        Format of products and sums, see :func:`find_sum`. Several passes are made of bf16 with sums in fp32 only.
-    between : str
-        Format in which sums of tiles are added; by default `accumulate`.
     result : str
         Format to which sums are converted when they are complete.
-    terms : int
-        Products that are added at once, 1, 2, 4, 8, 16 or 32; a divisor of `rows`, and 1 with gradual underflow.
-    seed : int
-        Seed of stochastic rounding, see :mod:`openmxu_sim.golden.noise`.
     largest : (float, float)
         Magnitudes of `a` and `b` from which scales of a whole tensor are computed; ``None``: the largest there is.
+    numerics
+        The other parameters of the table in :doc:`/explanation/numerics`.
 
     Returns
     -------
@@ -181,17 +161,8 @@ def matmul(
         no such passes for the formats.
     """
     a_bits, b_bits = check_operands(a, b)
-    how = check_setup(
-        rows=rows,
-        precision=precision,
-        subnormals=subnormals,
-        operand=operand,
-        weight=weight,
-        accumulate=accumulate,
-        between=between,
-        terms=terms,
-    )
-    target, noise = find_format(result, "result"), Noise(check_seed(seed))
+    how = check_setup(rows=rows, **numerics)
+    target, noise, subnormals = find_format(result, "result"), Noise(how.seed), "flush" if how.flush else "ieee"
     left, right = (
         prepare(bits, side, subnormals=subnormals, noise=partial(noise.of_operands, stream, *bits.shape), largest=peak)
         for stream, (bits, side, peak) in enumerate(

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from openmxu_sim.golden.arithmetic import check_subnormals
+from openmxu_sim.golden.parameters import Parameters, ProductOptions, Unpack, with_options
 from openmxu_sim.golden.passes import PASSES
 from openmxu_sim.golden.specifications import Operand, Sum, find_operand, find_sum
 
@@ -26,6 +27,7 @@ class Definition:
     sums: Sum
     between: Sum
     terms: int
+    seed: int
 
     @property
     def is_scaled(self) -> bool:
@@ -47,18 +49,12 @@ class Definition:
         return length
 
 
-def check_setup(
-    *,
-    rows: int,
-    precision: str = "default",
-    subnormals: str = "flush",
-    operand: str = "bf16",
-    weight: str | None = None,
-    accumulate: str = "fp32",
-    between: str | None = None,
-    terms: int = 1,
-) -> Definition:
+@with_options(ProductOptions)
+def check_setup(*, rows: int, **numerics: Unpack[ProductOptions]) -> Definition:
     """Check the parameters of a product; an error names the one that is outside its domain."""
+    given = Parameters(rows=rows, **numerics)
+    operand, weight, accumulate, between = given.operand, given.weight, given.accumulate, given.between
+    precision, terms = given.precision, given.terms
     sides = find_operand(operand, "operand"), find_operand(operand if weight is None else weight, "weight")
     sums, tiles = find_sum(accumulate, "accumulate"), find_sum(accumulate if between is None else between, "between")
     rows = check_count(rows, "rows")
@@ -81,8 +77,8 @@ def check_setup(
         )
     if sides[0].length and sides[1].length and sides[0].integer and sides[0].length != sides[1].length:
         raise ValueError(f"operand and weight must have blocks of one length in int8, not {operand!r} and {weight!r}")
-    flush, terms = check_subnormals(subnormals), check_terms(terms, rows, subnormals)
-    return Definition(rows, precision, flush, *sides, sums, tiles, terms)
+    flush, terms = check_subnormals(given.subnormals), check_terms(terms, rows, given.subnormals)
+    return Definition(rows, precision, flush, *sides, sums, tiles, terms, check_seed(given.seed))
 
 
 def check_precision(precision: str, operand: str = "bf16", accumulate: str = "fp32") -> None:

@@ -11,8 +11,9 @@ import jax
 import jax.numpy as jnp
 from jax.extend.core import ClosedJaxpr, Jaxpr, Literal, Primitive, primitives
 
+from openmxu_sim.golden.parameters import DerivativeOptions, Unpack, with_options
 from openmxu_sim.jax.groups import multiply_groups
-from openmxu_sim.jax.primitives import TYPES, multiply, split_seed
+from openmxu_sim.jax.primitives import TYPES, checked_numerics, multiply
 from openmxu_sim.networks.by_layer import LayerNumerics, Layers
 from openmxu_sim.networks.numerics import EscapeError, Numerics
 
@@ -54,23 +55,15 @@ class _Unit(NamedTuple):
         return self._replace(scopes=".".join(filter(None, (self.scopes, own)))) if own else self
 
 
+@with_options(DerivativeOptions)
 def on_unit(
     function: Callable[..., Any],
     *,
-    operand: str = "bf16",
-    accumulate: str = "fp32",
-    precision: str = "default",
-    subnormals: str = "flush",
-    rows: int = 128,
-    terms: int = 1,
-    weight: str | None = None,
-    gradient: str | None = None,
-    between: str | None = None,
     layers: LayerNumerics | None = None,
-    seed: "int | jax.Array" = 0,
     strict: bool = True,
     allow: Collection[str] = (),
     static_argnums: int | Sequence[int] = (),
+    **numerics: Unpack[DerivativeOptions],
 ) -> Callable[..., Any]:
     """Return a function like another, whose products of matrices and convolutions the unit computes.
 
@@ -82,13 +75,6 @@ def on_unit(
     ----------
     function
         A function that ``jax.jit`` takes: of arrays, or trees of them.
-    operand, accumulate, precision, subnormals, rows, terms, weight, between, seed
-        As in :class:`openmxu_sim.torch.Unit`. Formats may have JAX's names, ``"bfloat16"`` or ``jnp.bfloat16``, or the
-        literature's, ``"e4m3"``. An integer as a seed is part of the program: each call draws the same numbers. An
-        array of one integer may be traced, so that each call draws others; a layer's own seed is added to it. All
-        operations of a call have its seed, and products of a stack those that follow it.
-    gradient
-        Format of gradients in ``jax.grad(on_unit(loss))``. Within, a function's derivatives are products like others.
     layers
         Other formats, or parameters, by patterns of names: those of :func:`jax.named_scope`, which modules of Flax
         have; see :class:`openmxu_sim.networks.by_layer.Layers`.
@@ -99,6 +85,11 @@ def on_unit(
         Names of such operations to permit anyway.
     static_argnums
         As in ``jax.jit``.
+    numerics
+        The parameters of the table in :doc:`/explanation/numerics`; see :func:`matmul` for ``seed``. All operations of
+        a call have its seed, to which a layer's own is added; products of a stack have those that follow it.
+        ``gradient`` is the format of gradients in ``jax.grad(on_unit(loss))``. Within, a function's derivatives are
+        products like others.
 
     Raises
     ------
@@ -109,9 +100,8 @@ def on_unit(
     """
     if isinstance(allow, str) or not all(isinstance(name, str) for name in allow):
         raise ValueError(f"allow must be names of operations such as 'cholesky', not {allow!r}")
-    constant, operand_seed = split_seed(seed)
-    wanted = Numerics(operand, accumulate, precision, subnormals, rows, terms, weight, gradient, between, constant)
-    unit = _Unit(Layers(wanted.checked(), layers), strict, frozenset(allow), operand_seed)
+    wanted, seed = checked_numerics(numerics)
+    unit = _Unit(Layers(wanted, layers), strict, frozenset(allow), seed)
     named = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
 
     @wraps(function)

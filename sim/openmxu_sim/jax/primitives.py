@@ -6,6 +6,7 @@ handler, all others calls of the host.
 """
 
 import math
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -18,6 +19,7 @@ from jax.interpreters import ad, batching, mlir
 from jax.sharding import NamedSharding, PartitionSpec
 
 from openmxu_sim.engines import model
+from openmxu_sim.golden.parameters import DerivativeOptions, Unpack, with_options
 from openmxu_sim.jax.foreign import call, find_handler
 from openmxu_sim.networks.numerics import Numerics
 from openmxu_sim.product import to_stacks
@@ -36,18 +38,19 @@ _products = Primitive("openmxu_products")
 is added to their seed."""
 
 
-def split_seed(seed: Any) -> tuple[Any, Any]:
-    """Return a seed as a constant of the program, and as an operand: one of them is 0."""
+def checked_numerics(options: DerivativeOptions) -> tuple[Numerics, Any]:
+    """Return the numerics of products, and what is added to their seed when they run: an array as a seed."""
+    seed = options.get("seed", 0)
     if not isinstance(seed, jax.Array):
-        return seed, NO_SEED
+        return Numerics(**options).checked(), NO_SEED
     if seed.ndim or not jnp.issubdtype(seed.dtype, jnp.integer):
         raise TypeError(f"seed must be an integer, or an array of one integer without dimensions, not {seed!r}")
-    return 0, seed.astype(jnp.uint32)
+    return Numerics(**options | {"seed": 0}).checked(), seed.astype(jnp.uint32)
 
 
 def seeded(numerics: Numerics, seed: Any) -> Numerics:
     """Return the numerics with the seed that an operand had when the program ran."""
-    return numerics._replace(seed=(numerics.seed + int(seed)) % 2**32)
+    return replace(numerics, seed=(numerics.seed + int(seed)) % 2**32)
 
 
 def _shape(a: Any, b: Any) -> tuple[int, ...]:
@@ -169,21 +172,8 @@ def multiply(numerics: Numerics, a: jax.Array, b: jax.Array, seed: Any) -> jax.A
     return _bind(numerics, *alike(a, b, seed if numerics.is_stochastic else NO_SEED))
 
 
-def matmul(
-    a: Any,
-    b: Any,
-    *,
-    operand: str = "bf16",
-    accumulate: str = "fp32",
-    precision: str = "default",
-    subnormals: str = "flush",
-    rows: int = 128,
-    terms: int = 1,
-    weight: str | None = None,
-    gradient: str | None = None,
-    between: str | None = None,
-    seed: "int | jax.Array" = 0,
-) -> jax.Array:
+@with_options(DerivativeOptions)
+def matmul(a: Any, b: Any, **numerics: Unpack[DerivativeOptions]) -> jax.Array:
     """Multiply as the unit does, by the rules of :func:`jax.numpy.matmul`; the unit computes the derivatives, too.
 
     ``jit``, ``grad``, ``jvp``, ``vmap`` and ``shard_map`` transform it as they do any function.
@@ -192,23 +182,21 @@ def matmul(
     ----------
     a, b
         Arrays of one type among :data:`TYPES`. Results are rounded to it.
-    operand, accumulate, precision, subnormals, rows, terms, weight, gradient, between, seed
-        As in :class:`openmxu_sim.torch.Unit`. An integer as a seed is part of the program: each call draws the same
-        numbers. An array of one integer, such as ``65537 * step``, is an operand: it may be traced. Derivatives have
-        the seed of their product.
+    numerics
+        The parameters of the table in :doc:`/explanation/numerics`. An integer as a seed is part of the program: each
+        call draws the same numbers. An array of one integer, such as ``65537 * step``, is an operand: it may be traced.
+        Derivatives have the seed of their product.
 
     Raises
     ------
     TypeError, ValueError
         A parameter is outside its domain.
     """
-    constant, operand_seed = split_seed(seed)
-    wanted = Numerics(operand, accumulate, precision, subnormals, rows, terms, weight, gradient, between, constant)
-    numerics = wanted.checked()
+    wanted, seed = checked_numerics(numerics)
     a, b = jnp.asarray(a), jnp.asarray(b)
     if a.dtype != b.dtype or a.dtype.name not in TYPES:
         raise TypeError(f"a and b must be of one type among {', '.join(TYPES)}, not {a.dtype} and {b.dtype}")
-    return _matmul(numerics, a, b, operand_seed)
+    return _matmul(wanted, a, b, seed)
 
 
 @partial(jax.jit, static_argnums=0, inline=True)

@@ -2,13 +2,15 @@
 
 import warnings
 from collections.abc import Mapping
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import Any
 
+from openmxu_sim.golden.parameters import NAMES
 from openmxu_sim.networks.numerics import Numerics
 
 LayerNumerics = Mapping[str, "str | Mapping[str, Any]"]
-"""Formats, or parameters of :class:`Numerics`, by patterns of names."""
+"""Formats, or parameters of :class:`~openmxu_sim.networks.numerics.Numerics`, by patterns of names."""
 
 MOST_PATTERNS = 1 << 12
 """Most patterns of layers: each name is compared with all."""
@@ -31,13 +33,13 @@ class Layers:
             raise ValueError(f"layers must have at most {MOST_PATTERNS} patterns, not {len(layers or {})}")
         for pattern, wanted in (layers or {}).items():
             own = wanted if isinstance(wanted, Mapping) else {"operand": wanted, "weight": None, "gradient": None}
-            if not isinstance(pattern, str) or not pattern or not set(own) <= set(Numerics._fields):
+            if not isinstance(pattern, str) or not pattern or not set(own) <= set(NAMES):
                 raise ValueError(
-                    f"layers must be formats, or mappings of {', '.join(Numerics._fields)}, by patterns of names, "
+                    f"layers must be formats, or mappings of {', '.join(NAMES)}, by patterns of names, "
                     f"not {pattern!r}: {wanted!r}"
                 )
             try:
-                self._of[pattern] = unit._replace(**own).checked()
+                self._of[pattern] = replace(unit, **own).checked()
             except (TypeError, ValueError) as error:
                 raise type(error)(f"layers, {pattern!r}: {error}") from None
         self._names: dict[str, str | None] = {}

@@ -185,7 +185,7 @@ class Costs:
         of_rows = [{} if energy is None else {"millijoules": self._millijoules(energy, row)} for row in self.rows]
         return {
             "unit": {name: getattr(self.config, name) for name in ("rows", "columns", "stages", "depth")},
-            "numerics": self.numerics._asdict(),
+            "numerics": asdict(self.numerics),
             "cycles": self.cycles,
             "cycles_source": "formula",
             "utilisation": self.utilisation,

@@ -3,6 +3,7 @@
 import threading
 from collections import deque
 from collections.abc import Hashable
+from dataclasses import replace
 
 import numpy as np
 
@@ -28,7 +29,7 @@ class History:
         """
         sides = (a, numerics.operand), (b, numerics.weight_format)
         sizes = tuple(array.shape[-1] for array in (a, b)), tuple(array.shape[1] for array in (a, b) if array.ndim > 3)
-        known = place, numerics._replace(seed=0), sizes  # each product has a seed of its own
+        known = place, replace(numerics, seed=0), sizes  # each product has a seed of its own
         one, other = (self._of((*known, number), *side, numerics.subnormals) for number, side in enumerate(sides))
         return one, other
 

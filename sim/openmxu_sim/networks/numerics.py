@@ -14,6 +14,7 @@ from openmxu.spec.passes import find_precision
 from openmxu.spec.stages import TERMS
 from openmxu_sim.engines import model
 from openmxu_sim.engines.model.placed import Side, placed_products, whole_products
+from openmxu_sim.golden.parameters import Parameters
 from openmxu_sim.golden.setup import check_seed, check_setup
 from openmxu_sim.golden.specifications import find_operand, find_sum
 from openmxu_sim.operands.aliases import Floats
@@ -50,54 +51,39 @@ def our_name(spec: Any) -> Any:
     return "/".join((_NAMES[fmt], *modifiers)) if fmt in _NAMES else spec
 
 
-class Numerics(NamedTuple):
-    """Parameters on which the bits of a product depend, as in :func:`openmxu_sim.golden.matmul`.
+class Numerics(Parameters):
+    """Parameters on which the bits of products depend, with the formats' roles in derivatives.
 
     Formats may have the names that others give them, such as ``"bfloat16"``, ``"e4m3"`` or ``torch.float8_e5m2``.
     """
-
-    operand: str = "bf16"
-    accumulate: str = "fp32"
-    precision: str = "default"
-    subnormals: str = "flush"
-    rows: int = 128
-    terms: int = 1
-    weight: str | None = None
-    """Format of the second operand; ``None``: of the first one."""
-    gradient: str | None = None
-    """Format of gradients, in products that derivatives are made of; ``None``: ``operand``."""
-    between: str | None = None
-    """Format in which tiles are added; ``None``: ``accumulate``."""
-    seed: int = 0
-    """Seed of stochastic rounding."""
 
     def checked(self) -> "Numerics":
         """Return the same numerics, checked, with our names of formats and of the precision."""
         formats = "operand", "weight", "gradient", "accumulate", "between"
         names = {name: our_name(getattr(self, name)) for name in formats}
-        same = self._replace(**names, precision=find_precision(self.precision), seed=check_seed(self.seed))
+        same = replace(self, **names, precision=find_precision(self.precision), seed=check_seed(self.seed))
         if same.gradient is not None:
             find_operand(same.gradient, "gradient")
         elif same.weight is not None:
-            same = same._replace(gradient=same.operand)
+            same = replace(same, gradient=same.operand)
         for one in (same, same.of_gradient(first=True), same.of_gradient(second=True)):
-            setup = check_setup(**{name: value for name, value in one.options().items() if name != "seed"})
-        return same._replace(rows=setup.rows, terms=setup.terms)
+            setup = check_setup(**one.options())
+        return replace(same, rows=setup.rows, terms=setup.terms)
 
     def options(self) -> dict[str, Any]:
         """Return the parameters of the engine ``model`` for a product."""
-        return {name: value for name, value in self._asdict().items() if name != "gradient"}
+        return {name: value for name, value in vars(self).items() if name != "gradient"}
 
     def swapped(self) -> "Numerics":
         """Return the numerics of a product whose second operand comes first."""
-        return self if self.weight is None else self._replace(operand=self.weight, weight=self.operand)
+        return self if self.weight is None else replace(self, operand=self.weight, weight=self.operand)
 
     def of_gradient(self, *, first: bool = False, second: bool = False) -> "Numerics":
         """Return the numerics of a product in which one operand, or both, are gradients."""
         if self.gradient is None or not (first or second):
             return self
         a, b = self.operand, self.weight_format
-        return self._replace(operand=self.gradient if first else a, weight=self.gradient if second else b)
+        return replace(self, operand=self.gradient if first else a, weight=self.gradient if second else b)
 
     @property
     def weight_format(self) -> str:
@@ -195,7 +181,7 @@ class Multiplier:
 
     def of_activations(self) -> "Multiplier":
         """Return a multiplier of two operands in the format of first ones, such as an image and its gradient."""
-        return replace(self, numerics=self.numerics._replace(weight=None))
+        return replace(self, numerics=replace(self.numerics, weight=None))
 
     def stacks(self, a: Floats, b: Floats) -> Floats:
         """Multiply (P, M, K) activations by (P, K, N) weights: (P, M, N)."""

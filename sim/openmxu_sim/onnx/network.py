@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from openmxu_sim import golden
+from openmxu_sim.golden.parameters import UnitOptions, Unpack, with_options
 from openmxu_sim.networks.by_layer import LayerNumerics, Layers
 from openmxu_sim.networks.costs import Costs, Ledger
 from openmxu_sim.networks.numerics import EscapeError, Multiplier, Numerics, Product, Work
@@ -26,8 +27,8 @@ class Network:
     ----------
     model
         An ONNX model, its file, or the content of one.
-    rows, columns, stages, terms, subnormals, operand, weight, accumulate, between, precision, seed
-        As in :func:`openmxu_sim.golden.matmul`. ``columns`` and ``stages`` do not change any bit.
+    columns, stages
+        Columns of the unit's array, and stages of its elements, for cycles; no bit depends on them.
     layers
         Other formats, or parameters, by patterns of layers' names: those of modules of PyTorch where its exporter has
         left them, else of nodes; see :class:`openmxu_sim.networks.by_layer.Layers`.
@@ -39,6 +40,8 @@ class Network:
         Number of threads; ``None``: one per processor.
     errors
         Whether to measure the error of each product against binary64, see :meth:`errors`.
+    numerics
+        The parameters of the table in :doc:`/explanation/numerics`, ``gradient`` apart.
 
     Attributes
     ----------
@@ -55,30 +58,21 @@ class Network:
         A product of the model would be computed elsewhere.
     """
 
+    @with_options(UnitOptions)
     def __init__(
         self,
         model: "ModelProto | Path | str | bytes",
         *,
-        rows: int = 128,
         columns: int = 128,
         stages: int = 1,
-        terms: int = 1,
-        subnormals: str = "flush",
-        operand: str = "bf16",
-        weight: str | None = None,
-        accumulate: str = "fp32",
-        between: str | None = None,
-        precision: str = "default",
         layers: LayerNumerics | None = None,
-        seed: int = 0,
         strict: bool = True,
         allow: Collection[str] = (),
         threads: int | None = None,
         errors: bool = False,
+        **numerics: Unpack[UnitOptions],
     ) -> None:
-        self.numerics = Numerics(
-            operand, accumulate, precision, subnormals, rows, terms, weight=weight, between=between, seed=seed
-        ).checked()
+        self.numerics = Numerics(**numerics).checked()
         self.layers, self._errors = Layers(self.numerics, layers), errors
         self.config = self.numerics.unit(columns, stages)
         self.threads = None if threads is None else golden.check_count(threads, "threads")

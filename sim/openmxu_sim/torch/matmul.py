@@ -1,5 +1,6 @@
 """One product as an operator of PyTorch, with derivatives. ``torch.compile`` and ``torch.export`` keep it."""
 
+from dataclasses import fields
 from typing import Any
 
 import torch
@@ -7,37 +8,28 @@ from torch._C._functorch import TransformType, peek_interpreter_stack
 from torch.autograd import forward_ad
 
 from openmxu_sim.engines import gpu
+from openmxu_sim.golden.parameters import NAMES, DerivativeOptions, Parameters, Unpack, with_options
 from openmxu_sim.networks.numerics import EscapeError, Multiplier, Numerics
 from openmxu_sim.product import to_stacks
 from openmxu_sim.torch.arrays import TYPES, of_type, to_array, to_fp32, to_tensor, warn_of_flushed
 
+_TYPES: dict[Any, str] = {str: "str", int: "SymInt", str | None: "str?"}
 
-@torch.library.custom_op("openmxu::products", mutates_args=())
-def _products(
-    a: torch.Tensor,
-    b: torch.Tensor,
-    operand: str,
-    accumulate: str,
-    precision: str,
-    subnormals: str,
-    rows: int,
-    terms: int,
-    weight: str | None = None,
-    gradient: str | None = None,
-    between: str | None = None,
-    seed: int = 0,
-) -> torch.Tensor:
+_SCHEMA = ", ".join(f"{_TYPES[each.type]} {each.name}={each.default!r}" for each in fields(Parameters))
+
+
+@torch.library.custom_op("openmxu::products", mutates_args=(), schema=f"(Tensor a, Tensor b, {_SCHEMA}) -> Tensor")
+def _products(a: torch.Tensor, b: torch.Tensor, *values: Any) -> torch.Tensor:
     """Return the products of (P, M, K) and (P, K, N), in the operands' type.
 
     Those of tensors on a GPU are computed there; on the CPU, where the GPU has no kernel for the numerics.
     """
-    numerics = Numerics(operand, accumulate, precision, subnormals, rows, terms, weight, gradient, between, seed)
-    of_one_kind = weight in (None, operand) and between in (None, accumulate)
-    if a.is_cuda and of_one_kind and gpu.is_possible(operand, accumulate, terms):
-        left, right = to_fp32(a), to_fp32(b)
-        product = gpu.products(left, right, operand=operand, precision=precision, subnormals=subnormals, rows=rows)
-        return of_type(product, a.dtype)
-    multiplier = Multiplier(numerics, torch.get_num_threads(), lambda seen: warn_of_flushed(seen, "matmul"))
+    how = Numerics(*values)
+    of_one_kind = how.weight in (None, how.operand) and how.between in (None, how.accumulate)
+    if a.is_cuda and of_one_kind and gpu.is_possible(how.operand, how.accumulate, how.terms):
+        options = {name: getattr(how, name) for name in ("operand", "precision", "subnormals", "rows")}
+        return of_type(gpu.products(to_fp32(a), to_fp32(b), **options), a.dtype)
+    multiplier = Multiplier(how, torch.get_num_threads(), lambda seen: warn_of_flushed(seen, "matmul"))
     return of_type(to_tensor(multiplier.stacks(to_array(a.cpu()), to_array(b.cpu()))), a.dtype).to(a.device)
 
 
@@ -46,18 +38,22 @@ def _(a: torch.Tensor, b: torch.Tensor, *_numerics: Any) -> torch.Tensor:
     return a.new_empty(a.shape[0], a.shape[1], b.shape[2])
 
 
+def _values(numerics: Numerics) -> tuple[Any, ...]:
+    return tuple(getattr(numerics, name) for name in NAMES)
+
+
 def _keep(ctx: Any, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
-    a, b, *numerics = inputs
-    ctx.numerics = Numerics(*numerics)
+    a, b, *values = inputs
+    ctx.numerics = Numerics(*values)
     ctx.save_for_backward(a, b)
 
 
 def _differentiate(ctx: Any, gradient: torch.Tensor) -> "tuple[torch.Tensor | None, ...]":
     a, b = ctx.saved_tensors
     wanted = ctx.needs_input_grad
-    of_a = _multiply(gradient, b.mT, *ctx.numerics.of_gradient(first=True)) if wanted[0] else None
-    of_b = _multiply(a.mT, gradient, *ctx.numerics.of_gradient(second=True)) if wanted[1] else None
-    return of_a, of_b, *[None] * len(ctx.numerics)
+    of_a = _multiply(gradient, b.mT, *_values(ctx.numerics.of_gradient(first=True))) if wanted[0] else None
+    of_b = _multiply(a.mT, gradient, *_values(ctx.numerics.of_gradient(second=True))) if wanted[1] else None
+    return of_a, of_b, *[None] * len(NAMES)
 
 
 def _vectorize(
@@ -91,7 +87,7 @@ class _Products(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, gradient: "torch.Tensor | None") -> "tuple[torch.Tensor | None, ...]":
-        return (None,) * (2 + len(ctx.numerics)) if gradient is None else _differentiate(ctx, gradient)
+        return (None,) * (2 + len(NAMES)) if gradient is None else _differentiate(ctx, gradient)
 
     @staticmethod
     def jvp(
@@ -99,8 +95,8 @@ class _Products(torch.autograd.Function):
     ) -> "torch.Tensor | None":
         """Return the tangent: tangents are operands, not gradients."""
         a, b = ctx.saved_tensors
-        first = None if of_a is None else _multiply(of_a, b, *ctx.numerics)
-        second = None if of_b is None else _multiply(a, of_b, *ctx.numerics)
+        first = None if of_a is None else _multiply(of_a, b, *_values(ctx.numerics))
+        second = None if of_b is None else _multiply(a, of_b, *_values(ctx.numerics))
         return second if first is None else first if second is None else first + second
 
     vmap = staticmethod(_vectorize)
@@ -119,21 +115,8 @@ def _multiply(a: torch.Tensor, b: torch.Tensor, *numerics: Any) -> torch.Tensor:
     return result
 
 
-def matmul(
-    a: torch.Tensor,
-    b: torch.Tensor,
-    *,
-    operand: "str | torch.dtype" = "bf16",
-    accumulate: "str | torch.dtype" = "fp32",
-    precision: str = "default",
-    subnormals: str = "flush",
-    rows: int = 128,
-    terms: int = 1,
-    weight: "str | torch.dtype | None" = None,
-    gradient: "str | torch.dtype | None" = None,
-    between: "str | torch.dtype | None" = None,
-    seed: int = 0,
-) -> torch.Tensor:
+@with_options(DerivativeOptions)
+def matmul(a: torch.Tensor, b: torch.Tensor, **numerics: Unpack[DerivativeOptions]) -> torch.Tensor:
     """Multiply as the unit does, by the rules of :func:`torch.matmul`; the unit computes the derivatives, too.
 
     Parameters
@@ -141,9 +124,9 @@ def matmul(
     a, b
         Tensors of one type, on one device: the CPU, or a GPU of CUDA, which needs the extra ``gpu``. Results are
         rounded to their type.
-    operand, accumulate, precision, subnormals, rows, terms, weight, gradient, between, seed
-        As in :class:`openmxu_sim.torch.Unit`. A scale of a whole tensor is that of the stack, which under
-        ``torch.vmap`` is the batch, and each product of it has the next seed.
+    numerics
+        The parameters of the table in :doc:`/explanation/numerics`. A scale of a whole tensor is that of the stack,
+        which under ``torch.vmap`` is the batch, and each product of it has the next seed.
 
     Raises
     ------
@@ -152,11 +135,10 @@ def matmul(
     ModuleNotFoundError
         CuPy is not installed, which a GPU needs.
     """
-    wanted = Numerics(operand, accumulate, precision, subnormals, rows, terms, weight, gradient, between, seed)
-    numerics = wanted.checked()
+    wanted = Numerics(**numerics).checked()
     if a.dtype != b.dtype or a.dtype not in TYPES:
         raise TypeError(f"a and b must be of one type among {', '.join(map(str, TYPES))}, not {a.dtype} and {b.dtype}")
     if a.device != b.device:
         raise ValueError(f"a and b must be on one device, not on {a.device} and {b.device}")
     left, right, shape = to_stacks(a, b, broadcast_to=torch.broadcast_to, rules="torch.matmul")
-    return _multiply(left, right, *numerics).reshape(shape)
+    return _multiply(left, right, *_values(wanted)).reshape(shape)

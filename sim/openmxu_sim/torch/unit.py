@@ -4,6 +4,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import ContextDecorator, ExitStack, contextmanager
+from dataclasses import replace
 from functools import partial, wraps
 from inspect import signature
 from typing import Any, NamedTuple
@@ -17,6 +18,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from openmxu_sim import golden
+from openmxu_sim.golden.parameters import DerivativeOptions, Unpack, with_options
 from openmxu_sim.networks.by_layer import LayerNumerics, Layers
 from openmxu_sim.networks.costs import Costs, Ledger
 from openmxu_sim.networks.history import History
@@ -47,23 +49,14 @@ class Unit(ContextDecorator):
 
     Parameters
     ----------
-    rows, columns, stages, terms, subnormals, operand, weight, accumulate, between, precision
-        As in :func:`openmxu_sim.golden.matmul`. ``columns`` and ``stages`` do not change any bit. Formats may have
-        PyTorch's names, ``"bfloat16"`` or ``torch.bfloat16``, or the literature's, ``"e4m3"``. ``weight`` is the format
-        of second operands: weights of layers and of convolutions, keys and values of attention.
-    gradient
-        Format of gradients, as operands of derivatives; ``None``: ``operand``. Under ``torch.func`` roles and layers
-        cannot be known, which is an error unless all operands have one format.
+    columns, stages
+        Columns of the unit's array, and stages of its elements, for cycles; no bit depends on them.
     layers
         Other formats, or parameters, for modules by patterns of their names, also in their derivatives; see
         :class:`openmxu_sim.networks.by_layer.Layers`. In nested contexts the innermost unit's count.
     history
         Scales of whole tensors are computed from the largest magnitudes in so many earlier products of the same layer,
         operator and place (delayed scaling); ``None``: from that of the tensor itself.
-    seed
-        Seed of stochastic rounding, below 2^32: the first operator's, and each further one has the last one's + 65537.
-        The same seed and the same sequence of products give the same bits; what a checkpoint computes again is rounded
-        by other numbers.
     strict
         Whether an operator of PyTorch that multiplies matrices in a way of its own is an error.
     allow
@@ -74,6 +67,11 @@ class Unit(ContextDecorator):
         Whether to note the layer of each product, and the losses of operands in conversion; slower.
     errors
         Whether to measure the error of each product, too, against binary64: see :meth:`report` and :meth:`errors`.
+    numerics
+        The parameters of the table in :doc:`/explanation/numerics`. ``seed`` is the first operator's, and each further
+        one has the last one's + 65537: the same seed and the same sequence of products give the same bits; what a
+        checkpoint computes again is rounded by other numbers. ``gradient`` under ``torch.func``, where roles and layers
+        cannot be known, is an error unless all operands have one format.
 
     Attributes
     ----------
@@ -90,32 +88,24 @@ class Unit(ContextDecorator):
         A parameter is outside its domain.
     """
 
+    @with_options(DerivativeOptions)
     def __init__(
         self,
         *,
-        rows: int = 128,
         columns: int = 128,
         stages: int = 1,
-        terms: int = 1,
-        subnormals: str = "flush",
-        operand: "str | torch.dtype" = "bf16",
-        weight: "str | torch.dtype | None" = None,
-        gradient: "str | torch.dtype | None" = None,
-        accumulate: "str | torch.dtype" = "fp32",
-        between: "str | torch.dtype | None" = None,
-        precision: str = "default",
         layers: LayerNumerics | None = None,
         history: int | None = None,
-        seed: int = 0,
         strict: bool = True,
         allow: Collection[str] = (),
         threads: int | None = None,
         trace: bool = False,
         errors: bool = False,
+        **numerics: Unpack[DerivativeOptions],
     ) -> None:
-        self._options = {name: value for name, value in locals().items() if name not in ("self", "__class__")}
-        own = {name: self._options[name] for name in Numerics._fields}
-        self.numerics = Numerics(**own).checked()
+        self.numerics = Numerics(**numerics).checked()
+        self._options: dict[str, Any] = {"columns": columns, "stages": stages, "layers": layers, "history": history}
+        self._options |= {"strict": strict, "allow": allow, "threads": threads, "trace": trace, "errors": errors}
         self.layers = Layers(self.numerics, layers)
         self.config = self.numerics.unit(columns, stages)
         self.history = None if history is None else History(golden.check_count(history, "history"))
@@ -135,13 +125,13 @@ class Unit(ContextDecorator):
         self._entered = threading.local()
 
     def __repr__(self) -> str:
-        named = {**self._options, **self.numerics._asdict(), "allow": tuple(sorted(self.allow))}
+        named = {**vars(self.numerics), **self._options, "allow": tuple(sorted(self.allow))}
         usual = {name: one.default for name, one in signature(Unit).parameters.items()}
         return f"unit({', '.join(f'{name}={value!r}' for name, value in named.items() if value != usual[name])})"
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle a unit as its parameters: a copy has counted nothing."""
-        return partial(Unit, **self._options), ()
+        return partial(Unit, **vars(self.numerics), **self._options), ()
 
     def __enter__(self) -> "Unit":
         stack = ExitStack()
@@ -191,7 +181,7 @@ class Unit(ContextDecorator):
         if self.layers.stochastic:
             with self._counting:
                 calls, self._calls = self._calls, self._calls + 1
-            numerics = numerics._replace(seed=(numerics.seed + calls * 65537) % 2**32)
+            numerics = replace(numerics, seed=(numerics.seed + calls * 65537) % 2**32)
         name = layer if self._trace else ""
         direction = ("backward" if backward else "forward") if self._errors else ""
 

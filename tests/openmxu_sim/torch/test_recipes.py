@@ -191,7 +191,7 @@ def test_errors_are_those_of_products() -> None:
 
 def test_what_a_unit_is_called_and_its_copies() -> None:
     unit = mxu.unit(operand="fp8_e4m3", rows=4, allow=["aten::b", "aten::a"], threads=2)
-    expected = "unit(rows=4, operand='fp8_e4m3', allow=('aten::a', 'aten::b'), threads=2)"
+    expected = "unit(operand='fp8_e4m3', rows=4, allow=('aten::a', 'aten::b'), threads=2)"
     assert repr(unit) == repr(mxu.unit(**eval(expected.replace("unit", "dict")))) == expected
     unit = mxu.unit(operand="e4m3/row", gradient=torch.float8_e5m2, layers={"head": "bf16"}, rows=4, history=3)
     copy = pickle.loads(pickle.dumps(unit))
