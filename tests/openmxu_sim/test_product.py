@@ -313,7 +313,7 @@ def test_messages(a: Any, b: Any, options: dict[str, Any], error: type[Exception
 
 
 def test_precisions_are_refused_before_an_engine_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("openmxu_sim.product.on_units._engine", pytest.fail)
+    monkeypatch.setattr("openmxu_sim.product.sessions._engine", pytest.fail)
     with pytest.raises(ValueError, match=f"{_ONE_PASS} operands in fp16, not 'high'"):
         simulate(_A, _B, operand="fp16", precision="high")
 
@@ -370,7 +370,7 @@ def test_what_auto_falls_back_to_is_said(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_what_counts_no_cycles(monkeypatch: pytest.MonkeyPatch) -> None:
     """As boards without counters: the formula's cycles, called so, and no counts of stalls."""
     real = engines.load("pysim")
-    load = "openmxu_sim.product.on_units.load"
+    load = "openmxu_sim.product.sessions.load"
     monkeypatch.setattr(load, lambda _: lambda *given, **more: replace(real(*given, **more), cycles=0, counters=None))
     a, b = np.ones((2, 1), np.float32), np.ones((1, 1), np.float32)
     statistics = simulate(a, b, rows=1, columns=1, engine="pysim").statistics
