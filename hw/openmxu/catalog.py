@@ -29,10 +29,20 @@ _FORMATS = ("operand", "result", "source", "target", "weight")
 """Parameters that are formats, given by their names."""
 
 
-def _component(make: Callable[..., Any], *inside: Callable[..., Any], **parameters: Any) -> Any:
-    """A component of formats by their names; ``None``: the format of another parameter."""
-    named = {name: parameters[name] for name in parameters if name in _FORMATS and parameters[name] is not None}
-    return make(*inside, **parameters | {name: FloatFormat.parse(text, name) for name, text in named.items()})
+@dataclass(frozen=True)
+class Family:
+    """A kind of component."""
+
+    make: Callable[..., Any]
+    """Makes one of all parameters."""
+    defaults: Mapping[str, Any]
+    """All parameters with their defaults; ``None``: the value of another parameter."""
+
+    def build(self, **parameters: Any) -> Any:
+        """Return a new component; formats are given by their names."""
+        values = {**self.defaults, **parameters}
+        named = {name: values[name] for name in _FORMATS if values.get(name) is not None}
+        return self.make(**values | {name: FloatFormat.parse(text, name) for name, text in named.items()})
 
 
 def _adder(operand: FloatFormat, **others: Any) -> Adder:
@@ -66,50 +76,52 @@ _FP32_TO_BF16 = {"source": "fp32", "target": "bf16"}
 _COMBINATIONAL = {"subnormals": "flush", "stages": 0}
 _ONE_STAGE = {"subnormals": "flush", "stages": 1}
 
-FAMILIES: dict[str, partial[Any]] = {
-    "product": partial(_component, SignificandProduct, width=8),
-    "multiplier": partial(_component, Multiplier, **_BF16_TO_FP32, **_COMBINATIONAL, weight=None),
-    "adder": partial(_component, _adder, operand="fp32", **_COMBINATIONAL),
-    "multiply_add": partial(_component, MultiplyAdd, **_BF16_TO_FP32, **_COMBINATIONAL, weight=None),
-    "dot_product_add": partial(_component, DotProductAdd, **_BF16_TO_FP32, terms=4, **_COMBINATIONAL, weight=None),
-    "converter": partial(_component, Converter, **_FP32_TO_BF16, **_COMBINATIONAL),
-    "splitter": partial(_component, Splitter, subnormals="flush"),
-    "stream_multiplier": partial(_component, _streamed, Multiplier, **_BF16_TO_FP32, **_ONE_STAGE, weight=None),
-    "stream_adder": partial(_component, _streamed, _adder, operand="fp32", **_ONE_STAGE),
-    "stream_converter": partial(_component, _streamed, Converter, **_FP32_TO_BF16, **_ONE_STAGE),
-    "pe": partial(_component, ProcessingElement, operand="bf16", **_ONE_STAGE, terms=1, weight=None),
-    "block_element": partial(_component, BlockElement, block="int8", terms=4, stages=1),
-    "array": partial(_component, _array, **_SIZE, operand="bf16", subnormals="flush", terms=1, weight=None),
-    "mxu": partial(
-        _component,
+FAMILIES: Mapping[str, Family] = {
+    "product": Family(SignificandProduct, {"width": 8}),
+    "multiplier": Family(Multiplier, {**_BF16_TO_FP32, **_COMBINATIONAL, "weight": None}),
+    "adder": Family(_adder, {"operand": "fp32", **_COMBINATIONAL}),
+    "multiply_add": Family(MultiplyAdd, {**_BF16_TO_FP32, **_COMBINATIONAL, "weight": None}),
+    "dot_product_add": Family(DotProductAdd, {**_BF16_TO_FP32, "terms": 4, **_COMBINATIONAL, "weight": None}),
+    "converter": Family(Converter, {**_FP32_TO_BF16, **_COMBINATIONAL}),
+    "splitter": Family(Splitter, {"subnormals": "flush"}),
+    "stream_multiplier": Family(partial(_streamed, Multiplier), {**_BF16_TO_FP32, **_ONE_STAGE, "weight": None}),
+    "stream_adder": Family(partial(_streamed, _adder), {"operand": "fp32", **_ONE_STAGE}),
+    "stream_converter": Family(partial(_streamed, Converter), {**_FP32_TO_BF16, **_ONE_STAGE}),
+    "pe": Family(ProcessingElement, {"operand": "bf16", **_ONE_STAGE, "terms": 1, "weight": None}),
+    "block_element": Family(BlockElement, {"block": "int8", "terms": 4, "stages": 1}),
+    "array": Family(_array, {**_SIZE, "operand": "bf16", "subnormals": "flush", "terms": 1, "weight": None}),
+    "mxu": Family(
         _mxu,
-        **_SIZE,
-        operand="bf16",
-        source="fp32",
-        result="fp32",
-        subnormals="flush",
-        depth=512,
-        splitter=False,
-        status=False,
-        terms=1,
-        weight=None,
-        bus="none",
+        {
+            **_SIZE,
+            "operand": "bf16",
+            "source": "fp32",
+            "result": "fp32",
+            "subnormals": "flush",
+            "depth": 512,
+            "splitter": False,
+            "status": False,
+            "terms": 1,
+            "weight": None,
+            "bus": "none",
+        },
     ),
-    "accelerator": partial(
-        _component,
+    "accelerator": Family(
         _accelerator,
-        rows=4,
-        columns=4,
-        stages=4,
-        depth=256,
-        scratchpad="64K",
-        weights="64K",
-        program=4096,
-        beat=64,
-        bus="axi",
+        {
+            "rows": 4,
+            "columns": 4,
+            "stages": 4,
+            "depth": 256,
+            "scratchpad": "64K",
+            "weights": "64K",
+            "program": 4096,
+            "beat": 64,
+            "bus": "axi",
+        },
     ),
 }
-"""Functions that make a component of each kind, with its default parameters."""
+"""The kinds of components."""
 
 
 @dataclass(frozen=True)
@@ -126,14 +138,14 @@ class Design:
     """Parameters that differ from the family's defaults."""
 
     @property
-    def defaults(self) -> dict[str, Any]:
-        """All parameters of its kind with their defaults; ``None``: that of another parameter."""
-        return FAMILIES[self.family].keywords
+    def defaults(self) -> Mapping[str, Any]:
+        """All parameters of its kind, see :class:`Family`."""
+        return FAMILIES[self.family].defaults
 
     @property
     def domain(self) -> dict[str, Any]:
         """All parameters that have values, with these."""
-        return {name: value for name, value in (self.defaults | dict(self.parameters)).items() if value is not None}
+        return {name: value for name, value in {**self.defaults, **self.parameters}.items() if value is not None}
 
     def build(self, **overrides: Any) -> Any:
         """A new component, with ``overrides`` of some parameters.
@@ -146,7 +158,7 @@ class Design:
         for name in overrides:
             if name not in self.defaults:
                 raise ValueError(f"{self.name} has no parameter {name!r}; it has {', '.join(self.defaults)}")
-        return FAMILIES[self.family](**(self.domain | overrides))
+        return FAMILIES[self.family].build(**(self.domain | overrides))
 
     @property
     def cells(self) -> int:

@@ -58,7 +58,7 @@ def main(arguments: list[str]) -> None:
     texts = [_described(path, given[path.stem]) for path in sorted(_HERE.glob("*.toml")) if path.stem in given]
     (output / "ours").mkdir()
     for family in _OURS:
-        component = FAMILIES[family]()
+        component = FAMILIES[family].build()
         (output / "ours" / f"{component.module_name}.v").write_text(to_verilog(component))
     (output / "peers.toml").write_text("\n".join([*texts, (_HERE / "ours.toml").read_text()]))
 

@@ -44,6 +44,7 @@ class BlockElement(Cell):
             raise ValueError(f"terms must be 2, 4 or 8 of {block}, not 1")
         self.stages = check_stages(stages, range(1, 3) if block == "int8" else STAGES)
         number, scale = widths[block]
+        self.scaled = scale > 0
         word = self.terms * number + scale
         super().__init__(word, word)
 

@@ -42,6 +42,7 @@ class Cell(wiring.Component):
     """The registers between neighbours, around a multiply-add."""
 
     stages: int
+    scaled = False
 
     def __init__(self, activation: int, weight: int) -> None:
         widths = {"activation": activation, "swap": 1, "load": 1, "weight": weight, "psum": FP32.width}
@@ -60,14 +61,14 @@ class Cell(wiring.Component):
 
     @abstractmethod
     def _arithmetic(self) -> Any:
-        """A new multiply-add; if it has scales, they are the upper bits of a word."""
+        """A new multiply-add; if it is scaled, scales are the upper bits of a word."""
 
     def elaborate(self, platform: object) -> Module:
         """Register the activation and both weights; multiply and add."""
         m = Module()
         m.submodules.multiply_add = multiply_add = self._arithmetic()
         sides = [[multiply_add.i_a], [multiply_add.i_b]]
-        if hasattr(multiply_add, "i_scale_a"):
+        if self.scaled:
             sides = [[multiply_add.i_a, multiply_add.i_scale_a], [multiply_add.i_b, multiply_add.i_scale_b]]
         activation = Signal(len(self.i_activation), reset_less=True)
         shadow, active = (Signal(len(Cat(sides[1])), reset_less=True, name=name) for name in ("shadow", "active"))
