@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from openmxu.catalog import CATALOG
 from openmxu.spec.config import MxuConfig
@@ -186,50 +186,78 @@ def _find_paths(units: Sequence[str]) -> Outcome:
     return Outcome(FAILED if faults else HOLDS, f"{sum(map(len, paths.values()))} outputs", "; ".join(faults))
 
 
-# Rows, columns, stages, depth, terms if several, longest tile, longest sum, seconds.
-_EXPLORED = (
-    (2, 2, 1, 2, 1, 2, 40),
-    (3, 2, 1, 2, 1, 1, 6),
-    (2, 3, 1, 2, 1, 1, 25),
-    (2, 2, 3, 2, 1, 1, 20),
-    (1, 1, 1, 2, 2, 2, 50),
-    (4, 1, 1, 2, 2, 1, 1, 3),
-)
+class Exploration(NamedTuple):
+    """A small unit that is explored, and the bounds."""
 
+    rows: int
+    columns: int
+    stages: int
+    depth: int
+    longest_tile: int
+    longest_sum: int
+    seconds: int
+    terms: int = 1
+    mistakes: int = 0
+    keeps: bool = False
+
+    def check(self, group: str, bound: str, *, thorough: bool) -> Check:
+        """Return the check that explores it."""
+        config = small_unit(self.rows, self.columns, self.stages, self.depth, self.terms)
+        wrong = f", {counted(self.mistakes, 'mistake')}" if self.mistakes else ""
+        names = ("longest_tile", "longest_sum", "mistakes", "keeps")
+        return Check(
+            f"every state of a small unit, {group}",
+            f"{description(config, self.longest_tile)}{bound}{wrong}",
+            "the reference of streams" if self.mistakes else "terms in the contract's order",
+            partial(_explore, config, **{name: getattr(self, name) for name in names}),
+            thorough=thorough,
+            seconds=self.seconds,
+        )
+
+
+_EXPLORED = (
+    Exploration(2, 2, 1, 2, 1, 2, 40),
+    Exploration(3, 2, 1, 2, 1, 1, 6),
+    Exploration(2, 3, 1, 2, 1, 1, 25),
+    Exploration(2, 2, 3, 2, 1, 1, 20),
+    Exploration(1, 1, 1, 2, 2, 2, 50),
+    Exploration(4, 1, 1, 2, 1, 1, 3, terms=2),
+)
 
 _EXPLORED_WHEN_THOROUGH = (
-    (2, 1, 1, 2, 2, 2, 85),
-    (2, 1, 2, 2, 2, 2, 200),
-    (2, 2, 1, 2, 2, 2, 500),
-    (2, 2, 1, 2, 1, 3, 110),
-    (2, 2, 1, 4, 1, 1, 50),
-    (2, 2, 2, 2, 1, 2, 70),
-    (2, 2, 3, 2, 1, 2, 120),
-    (2, 2, 4, 2, 1, 2, 180),
-    (3, 2, 1, 2, 1, 2, 60),
-    (3, 2, 3, 2, 1, 1, 20),
-    (2, 3, 1, 2, 1, 2, 150),
-    (2, 3, 3, 2, 1, 1, 60),
-    (3, 3, 1, 2, 1, 1, 30),
-    (2, 1, 1, 2, 2, 1, 2, 15),
-    (4, 1, 1, 2, 2, 1, 2, 30),
-    (4, 2, 1, 2, 2, 1, 1, 15),
+    Exploration(2, 1, 1, 2, 2, 2, 85),
+    Exploration(2, 1, 2, 2, 2, 2, 200),
+    Exploration(2, 2, 1, 2, 2, 2, 500),
+    Exploration(2, 2, 1, 2, 1, 3, 110),
+    Exploration(2, 2, 1, 4, 1, 1, 50),
+    Exploration(2, 2, 2, 2, 1, 2, 70),
+    Exploration(2, 2, 3, 2, 1, 2, 120),
+    Exploration(2, 2, 4, 2, 1, 2, 180),
+    Exploration(3, 2, 1, 2, 1, 2, 60),
+    Exploration(3, 2, 3, 2, 1, 1, 20),
+    Exploration(2, 3, 1, 2, 1, 2, 150),
+    Exploration(2, 3, 3, 2, 1, 1, 60),
+    Exploration(3, 3, 1, 2, 1, 1, 30),
+    Exploration(2, 1, 1, 2, 1, 2, 15, terms=2),
+    Exploration(4, 1, 1, 2, 1, 2, 30, terms=2),
+    Exploration(4, 2, 1, 2, 1, 1, 15, terms=2),
 )
 
-
-# Rows, columns, stages, depth, longest tile, longest sum, mistakes, seconds.
 _EXPLORED_WITH_MISTAKES = (
-    (2, 1, 1, 2, 1, 1, 1, 15),
-    (1, 1, 1, 2, 2, 1, 1, 200),
-    (1, 1, 1, 2, 1, 1, 2, 300),
-    (2, 2, 1, 2, 1, 1, 1, 150),
-    (2, 1, 1, 2, 2, 1, 1, 330),
-    (2, 1, 3, 2, 1, 1, 1, 215),
+    Exploration(2, 1, 1, 2, 1, 1, 15, mistakes=1),
+    Exploration(1, 1, 1, 2, 2, 1, 200, mistakes=1),
+    Exploration(1, 1, 1, 2, 1, 1, 300, mistakes=2),
+    Exploration(2, 2, 1, 2, 1, 1, 150, mistakes=1),
+    Exploration(2, 1, 1, 2, 2, 1, 330, mistakes=1),
+    Exploration(2, 1, 3, 2, 1, 1, 215, mistakes=1),
 )
 
-
-# Rows, columns, stages, depth, mistakes, seconds: tiles of a beat, which are not added.
-_EXPLORED_WITH_WEIGHTS_KEPT = ((1, 1, 1, 2, 0, 10), (2, 1, 1, 2, 0, 80), (1, 1, 3, 2, 0, 145), (1, 1, 1, 2, 1, 190))
+_EXPLORED_WITH_WEIGHTS_KEPT = (  # tiles of a beat, which are not added
+    Exploration(1, 1, 1, 2, 1, 1, 10, keeps=True),
+    Exploration(2, 1, 1, 2, 1, 1, 80, keeps=True),
+    Exploration(1, 1, 3, 2, 1, 1, 145, keeps=True),
+    Exploration(1, 1, 1, 2, 1, 1, 190, mistakes=1, keeps=True),
+)
 
 
 _QUICK_BUGS = (
@@ -245,32 +273,13 @@ _QUICK_BUGS = (
 
 
 def exploration_checks(_: bool) -> Iterator[Check]:
-    for thorough, units in ((False, _EXPLORED), (True, _EXPLORED_WHEN_THOROUGH)):
-        for *sizes, tile, tiles, seconds in units:
-            bounds = {"longest_tile": tile, "longest_sum": tiles}
-            yield _exploration("any data, any stalls", f", sums up to {tiles}", sizes, bounds, seconds, thorough)
-    for *sizes, mistakes, seconds in _EXPLORED_WITH_WEIGHTS_KEPT:
-        wrong = f", {counted(mistakes, 'mistake')}" if mistakes else ""
-        bounds = {"longest_tile": 1, "longest_sum": 1, "mistakes": mistakes, "keeps": True}
-        yield _exploration("weights kept or not", wrong, sizes, bounds, seconds, seconds > 15)
-    for *sizes, tile, tiles, mistakes, seconds in _EXPLORED_WITH_MISTAKES:
-        wrong = f", {counted(mistakes, 'mistake')}"
-        bounds = {"longest_tile": tile, "longest_sum": tiles, "mistakes": mistakes}
-        yield _exploration("whatever its senders do wrong", wrong, sizes, bounds, seconds, seconds > 15)
-
-
-def _exploration(
-    group: str, bound: str, sizes: list[int], bounds: dict[str, int], seconds: int, thorough: bool
-) -> Check:
-    config = small_unit(*sizes)
-    return Check(
-        f"every state of a small unit, {group}",
-        f"{description(config, bounds['longest_tile'])}{bound}",
-        "the reference of streams" if bounds.get("mistakes") else "terms in the contract's order",
-        partial(_explore, config, **bounds),
-        thorough=thorough,
-        seconds=seconds,
-    )
+    for thorough, explorations in ((False, _EXPLORED), (True, _EXPLORED_WHEN_THOROUGH)):
+        for each in explorations:
+            yield each.check("any data, any stalls", f", sums up to {each.longest_sum}", thorough=thorough)
+    for each in _EXPLORED_WITH_WEIGHTS_KEPT:
+        yield each.check("weights kept or not", "", thorough=each.seconds > 15)
+    for each in _EXPLORED_WITH_MISTAKES:
+        yield each.check("whatever its senders do wrong", "", thorough=each.seconds > 15)
 
 
 def bug_checks(thorough: bool) -> Iterator[Check]:
