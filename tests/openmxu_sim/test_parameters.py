@@ -5,6 +5,9 @@ The signature of an entry, or its parser, decides which parameters it must have:
 
 import importlib
 import json
+import re
+import subprocess
+import sys
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from inspect import signature
@@ -18,9 +21,14 @@ import pytest
 from openmxu.cli.frame import make_parser
 from openmxu_sim import golden, matmul, simulate
 from openmxu_sim.engines import model
+from openmxu_sim.golden.parameters import NAMES, DerivativeOptions, Parameters
 
 from ..bits import same_bits
 from ..conftest import Command
+
+_ROOT = Path(__file__).parents[2]
+_CALLS = ("product.simulate([], []", "product.matmul([], []", "torch.unit(rows=1", "torch.matmul([], []")
+_CALLS += ("jax.matmul([], []", "jax.on_unit(print", 'onnx.Network("m"')
 
 _RNG = np.random.default_rng(54)
 A, B, G = (_RNG.standard_normal(shape).astype(np.float32) for shape in ((6, 64), (64, 5), (6, 5)))
@@ -234,6 +242,28 @@ def test_every_parameter_has_a_row(name: str) -> None:
     missing = set(ENTRIES[name].missing.split())
     assert CASES.keys() - (offered - others) == missing
     assert missing <= WHY_NOT.keys()
+
+
+def test_keywords_and_the_page_have_every_parameter() -> None:
+    page, _, _ = (_ROOT / "docs/explanation/numerics.md").read_text().partition("\n## Formats\n")
+    rows = re.findall(r"^\| `(\w+)` \| `?(\S+?)`? \|", page, re.MULTILINE)
+    usual = {name: getattr(Parameters, name) for name in NAMES}
+    usual |= {"weight": "operand", "gradient": "operand", "between": "accumulate"}
+    assert {name: text.strip('"') for name, text in rows} == {name: str(usual[name]) for name in NAMES}
+    assert set(DerivativeOptions.__annotations__) == set(NAMES)
+
+
+@pytest.mark.slow
+def test_type_checkers_see_wrong_names(tmp_path: Path) -> None:
+    pytest.importorskip("mypy", reason="mypy is not installed: make lint")
+    calls = [f"golden.matmul([], [], rows=1, {name}=0)" for name in ("seed", "operan", "gradient")]
+    calls += [f"{call}, {name}=0)" for call in _CALLS for name in ("seed", "operan")]
+    modules = ("golden", "jax", "onnx", "product", "torch")
+    (tmp_path / "calls.py").write_text("\n".join([f"from openmxu_sim import {', '.join(modules)}", *calls]))
+    command = [sys.executable, "-m", "mypy", str(tmp_path / "calls.py"), "--cache-dir", str(tmp_path / "cache")]
+    text = subprocess.run(command, cwd=_ROOT, check=False, capture_output=True, text=True).stdout
+    lines = [int(line) for line in re.findall(r"calls\.py:(\d+): error: Unexpected keyword argument", text)]
+    assert lines == [number for number, call in enumerate(calls, 2) if "seed=" not in call], text
 
 
 @pytest.mark.parametrize("parameter", CASES)

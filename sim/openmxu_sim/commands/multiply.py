@@ -2,17 +2,17 @@
 
 import argparse
 import json
+from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from openmxu.cli.frame import add_command, bar, integer, interval, offer, tell
 from openmxu.runtime.files import reserve
-from openmxu.spec.formats import SUBNORMALS
 
 if TYPE_CHECKING:
     from openmxu_sim.engines.compiled.trace import Window
     from openmxu_sim.product import Statistics
-from openmxu_sim.commands.unit_options import MODIFIERS, add_array, add_formats
+from openmxu_sim.commands.unit_options import add_array, add_numerics
 
 
 def add_matmul(commands: Any) -> None:
@@ -45,41 +45,21 @@ def add_matmul(commands: Any) -> None:
         help="file for the (M, N) result (default: shown on the terminal)",
     )
     add_array(parser, side=128)
-    _add_arithmetic(parser)
+    add_numerics(parser)
+    _add_results(parser)
     _add_run(parser)
     _add_records(parser)
     # Options that are not given are as above, or as on the board.
     parser.set_defaults(rows=None, columns=None, stages=None, terms=None, subnormals=None, operand=None, output=None)
 
 
-def _add_arithmetic(parser: argparse.ArgumentParser) -> None:
-    """Add options that decide the result's bits, besides the array."""
-    from openmxu.spec.formats import FORMATS
-    from openmxu_sim.product import PRECISIONS
-
-    offer(parser, precision=lambda: PRECISIONS, subnormals=lambda: SUBNORMALS, operand=lambda: FORMATS)
-    parser.add_argument(
-        "--precision",
-        default="default",
-        metavar="NAME",
-        help=f"one of {', '.join(PRECISIONS)}: bf16 products in 1, 3, 6 or 9 passes (without it: default, 1 pass)",
-    )
+def _add_results(parser: argparse.ArgumentParser) -> None:
+    """Add options of the unit that only one product has."""
     parser.add_argument(
         "--splitter",
         action="store_true",
         help="let the unit, not the host, split fp32 operands into the parts for several passes",
     )
-    parser.add_argument(
-        "--subnormals", default="flush", metavar="MODE", help=f"one of {', '.join(SUBNORMALS)} (default: flush)"
-    )
-    parser.add_argument(
-        "--operand",
-        default="bf16",
-        metavar="FORMAT",
-        help=f"format of operands: one of {', '.join(FORMATS)}, or eXfY with X exponent and Y fraction bits, "
-        f"{MODIFIERS} (default: bf16)",
-    )
-    add_formats(parser)
     parser.add_argument(
         "--output",
         default="fp32",
@@ -130,13 +110,6 @@ def _add_records(parser: argparse.ArgumentParser) -> None:
         )
 
 
-_PARAMETERS = (
-    *("rows", "columns", "stages", "terms", "precision", "subnormals", "operand", "weight", "output", "splitter"),
-    *("accumulate", "between", "seed", "units", "engine", "port", "stalls"),
-)
-"""Options that are parameters of ``simulate``."""
-
-
 def _matmul(options: argparse.Namespace) -> None:
     from openmxu_sim import simulate
     from openmxu_sim.operands.npy import read_matrix, to_npy
@@ -145,14 +118,8 @@ def _matmul(options: argparse.Namespace) -> None:
     with reserve(options.output_file, options.stats, options.vcd) as outputs:
         a, b = read_matrix(options.a, "A"), read_matrix(options.b, "B")
         with bar("beats of results") as progress:
-            product = simulate(
-                a,
-                b,
-                **{name: getattr(options, name) for name in _PARAMETERS},
-                vcd=options.vcd,
-                window=window,
-                progress=progress,
-            )
+            given = {name: getattr(options, name) for name in signature(simulate).parameters if name in options}
+            product = simulate(**given | {"a": a, "b": b, "window": window, "progress": progress})
         # Files first: statistics that cannot be printed must not cost the result.
         if options.output_file is not None:
             outputs.write_bytes(options.output_file, to_npy(product.result))

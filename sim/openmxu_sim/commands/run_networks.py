@@ -5,17 +5,17 @@ import json
 from collections import Counter
 from contextlib import nullcontext
 from dataclasses import replace
+from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from openmxu.cli.frame import add_command, bar, print_markdown, tell
 from openmxu.runtime.files import folder, read_input, reserve
-from openmxu.spec.formats import SUBNORMALS
 
 if TYPE_CHECKING:
     from openmxu.cells.liberty import Library
     from openmxu_sim.onnx.infer import Inference
-from openmxu_sim.commands.unit_options import MODIFIERS, add_array, add_formats
+from openmxu_sim.commands.unit_options import add_array, add_numerics
 
 
 def add_infer(commands: Any) -> None:
@@ -58,13 +58,7 @@ def add_infer(commands: Any) -> None:
 
 def _add_units(parser: argparse.ArgumentParser) -> None:
     """Add options that decide the bits of a network's products, and that permit operators outside of the unit."""
-    parser.add_argument(
-        "--operand",
-        default="bf16",
-        metavar="FORMAT,...",
-        help=f"formats of operands, a unit for each, also {MODIFIERS} (default: bf16)",
-    )
-    add_formats(parser)
+    add_numerics(parser, several=True)
     parser.add_argument(
         "--layers",
         type=Path,
@@ -72,10 +66,6 @@ def _add_units(parser: argparse.ArgumentParser) -> None:
         help='other formats of layers, by patterns of their names: {"lm_head": "bf16", "*.mlp": {"operand": "fp32"}}',
     )
     parser.add_argument("--errors", action="store_true", help="measure the error of each product against binary64")
-    parser.add_argument("--precision", default="default", metavar="NAME", help="passes of bf16, as for openmxu matmul")
-    parser.add_argument(
-        "--subnormals", default="flush", metavar="MODE", help=f"one of {', '.join(SUBNORMALS)} (default: flush)"
-    )
     parser.add_argument(
         "--allow",
         action="append",
@@ -102,15 +92,13 @@ def _infer(options: argparse.Namespace) -> None:
     if options.area and odd:
         raise ValueError(f"--area must go with one plain format, not with {', '.join(odd)}")
     library = _library_for(options, operands) if options.liberty else None
-    names = ("rows", "columns", "stages", "terms", "subnormals", "precision", "allow", "errors", *_FORMATS)
     path = options.output
     files = [] if path is None else [path / name for name in (*map(_file, operands), *_REPORTS)]
     with nullcontext() if path is None else folder(path), reserve(*files) as outputs:
         inputs = read_arrays(options.input, "--input")
-        arguments = {name: getattr(options, name) for name in names} | {"layers": _layers(options.layers)}
         try:
             with bar("units") as progress:
-                results = infer(options.model, inputs, operands, progress=progress, **arguments)
+                results = infer(options.model, inputs, operands, progress=progress, **_arguments(options))
         except EscapeError as error:
             raise ValueError(str(error)) from None  # the model's fault
         results = _with_areas(results) if options.area else results
@@ -128,6 +116,14 @@ def _infer(options: argparse.Namespace) -> None:
         tell(f"report and outputs: {path}")
 
 
+def _arguments(options: argparse.Namespace) -> "dict[str, Any]":
+    """Return what all networks are made with."""
+    from openmxu_sim.onnx import Network
+
+    names = signature(Network).parameters.keys() & vars(options).keys() - {"model", "operand"}
+    return {name: getattr(options, name) for name in names} | {"layers": _layers(options.layers)}
+
+
 def _with_areas(results: "list[Inference]") -> "list[Inference]":
     from openmxu.area.finding.elements import element_areas
 
@@ -139,11 +135,12 @@ def _library_for(options: argparse.Namespace, operands: "list[str]") -> "Library
     """Return the cell library for energies of these units; a unit that has none is refused before anything runs."""
     from openmxu.cells.liberty import read_library
     from openmxu_sim.energy.inference import check_unit
+    from openmxu_sim.golden.parameters import NAMES
     from openmxu_sim.networks.numerics import Numerics
 
+    own = {name: getattr(options, name) for name in NAMES if name in options}
     for operand in operands:
-        own = {name: getattr(options, name) for name in ("precision", "subnormals", "rows", "terms", *_FORMATS)}
-        numerics = Numerics(operand, **own).checked()
+        numerics = Numerics(**own | {"operand": operand}).checked()
         check_unit(numerics.unit(options.columns, options.stages), numerics)
     return read_library(options.liberty)
 
@@ -188,8 +185,6 @@ def _without_repetition(pairs: "list[tuple[str, Any]]") -> "dict[str, Any]":
 
 _MOST_LAYERS = 1 << 20
 """Most bytes of a file of formats by layers."""
-
-_FORMATS = ("weight", "accumulate", "between", "seed")
 
 _REPORTS = ("report.json", "report.html")
 """Files that ``openmxu infer`` writes beside outputs."""

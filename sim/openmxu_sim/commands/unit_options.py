@@ -4,7 +4,8 @@ import argparse
 from collections.abc import Iterator
 
 from openmxu.cli.frame import Section, integer, offer
-from openmxu.spec.formats import FORMATS
+from openmxu.spec.formats import FORMATS, SUBNORMALS
+from openmxu.spec.passes import PASSES
 
 
 def add_array(parser: argparse.ArgumentParser, *, side: int | None, default: str = "") -> None:
@@ -41,9 +42,26 @@ MODIFIERS = (
 """Operands besides plain formats, for help texts."""
 
 
-def add_formats(parser: argparse.ArgumentParser) -> None:
-    """Add formats of second operands and of sums, and the seed of stochastic rounding."""
+def add_numerics(parser: argparse.ArgumentParser, *, several: bool = False) -> None:
+    """Add options that decide a product's bits, besides the array; ``several``: a unit for each format of operands."""
+    offer(parser, precision=lambda: PASSES, subnormals=lambda: SUBNORMALS, operand=lambda: FORMATS)
     offer(parser, weight=lambda: FORMATS, accumulate=lambda: FORMATS, between=lambda: FORMATS)
+    parser.add_argument(
+        "--precision",
+        default="default",
+        metavar="NAME",
+        help=f"one of {', '.join(PASSES)}: bf16 products in 1, 3, 6 or 9 passes (without it: default, 1 pass)",
+    )
+    parser.add_argument(
+        "--subnormals", default="flush", metavar="MODE", help=f"one of {', '.join(SUBNORMALS)} (default: flush)"
+    )
+    parser.add_argument(
+        "--operand",
+        default="bf16",
+        metavar="FORMAT,..." if several else "FORMAT",
+        help=f"{'formats of operands, a unit for each' if several else 'format of operands'}: {', '.join(FORMATS)}, or "
+        f"eXfY with X exponent and Y fraction bits, {MODIFIERS} (default: bf16)",
+    )
     parser.add_argument("--weight", metavar="FORMAT", help="format of second operands (default: as --operand)")
     parser.add_argument(
         "--accumulate",

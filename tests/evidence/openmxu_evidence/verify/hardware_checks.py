@@ -186,7 +186,7 @@ def _find_paths(units: Sequence[str]) -> Outcome:
     return Outcome(FAILED if faults else HOLDS, f"{sum(map(len, paths.values()))} outputs", "; ".join(faults))
 
 
-class Exploration(NamedTuple):
+class ExplorationCase(NamedTuple):
     """A small unit that is explored, and the bounds."""
 
     rows: int
@@ -216,47 +216,47 @@ class Exploration(NamedTuple):
 
 
 _EXPLORED = (
-    Exploration(2, 2, 1, 2, 1, 2, 40),
-    Exploration(3, 2, 1, 2, 1, 1, 6),
-    Exploration(2, 3, 1, 2, 1, 1, 25),
-    Exploration(2, 2, 3, 2, 1, 1, 20),
-    Exploration(1, 1, 1, 2, 2, 2, 50),
-    Exploration(4, 1, 1, 2, 1, 1, 3, terms=2),
+    ExplorationCase(2, 2, 1, 2, 1, 2, 40),
+    ExplorationCase(3, 2, 1, 2, 1, 1, 6),
+    ExplorationCase(2, 3, 1, 2, 1, 1, 25),
+    ExplorationCase(2, 2, 3, 2, 1, 1, 20),
+    ExplorationCase(1, 1, 1, 2, 2, 2, 50),
+    ExplorationCase(4, 1, 1, 2, 1, 1, 3, terms=2),
 )
 
 _EXPLORED_WHEN_THOROUGH = (
-    Exploration(2, 1, 1, 2, 2, 2, 85),
-    Exploration(2, 1, 2, 2, 2, 2, 200),
-    Exploration(2, 2, 1, 2, 2, 2, 500),
-    Exploration(2, 2, 1, 2, 1, 3, 110),
-    Exploration(2, 2, 1, 4, 1, 1, 50),
-    Exploration(2, 2, 2, 2, 1, 2, 70),
-    Exploration(2, 2, 3, 2, 1, 2, 120),
-    Exploration(2, 2, 4, 2, 1, 2, 180),
-    Exploration(3, 2, 1, 2, 1, 2, 60),
-    Exploration(3, 2, 3, 2, 1, 1, 20),
-    Exploration(2, 3, 1, 2, 1, 2, 150),
-    Exploration(2, 3, 3, 2, 1, 1, 60),
-    Exploration(3, 3, 1, 2, 1, 1, 30),
-    Exploration(2, 1, 1, 2, 1, 2, 15, terms=2),
-    Exploration(4, 1, 1, 2, 1, 2, 30, terms=2),
-    Exploration(4, 2, 1, 2, 1, 1, 15, terms=2),
+    ExplorationCase(2, 1, 1, 2, 2, 2, 85),
+    ExplorationCase(2, 1, 2, 2, 2, 2, 200),
+    ExplorationCase(2, 2, 1, 2, 2, 2, 500),
+    ExplorationCase(2, 2, 1, 2, 1, 3, 110),
+    ExplorationCase(2, 2, 1, 4, 1, 1, 50),
+    ExplorationCase(2, 2, 2, 2, 1, 2, 70),
+    ExplorationCase(2, 2, 3, 2, 1, 2, 120),
+    ExplorationCase(2, 2, 4, 2, 1, 2, 180),
+    ExplorationCase(3, 2, 1, 2, 1, 2, 60),
+    ExplorationCase(3, 2, 3, 2, 1, 1, 20),
+    ExplorationCase(2, 3, 1, 2, 1, 2, 150),
+    ExplorationCase(2, 3, 3, 2, 1, 1, 60),
+    ExplorationCase(3, 3, 1, 2, 1, 1, 30),
+    ExplorationCase(2, 1, 1, 2, 1, 2, 15, terms=2),
+    ExplorationCase(4, 1, 1, 2, 1, 2, 30, terms=2),
+    ExplorationCase(4, 2, 1, 2, 1, 1, 15, terms=2),
 )
 
 _EXPLORED_WITH_MISTAKES = (
-    Exploration(2, 1, 1, 2, 1, 1, 15, mistakes=1),
-    Exploration(1, 1, 1, 2, 2, 1, 200, mistakes=1),
-    Exploration(1, 1, 1, 2, 1, 1, 300, mistakes=2),
-    Exploration(2, 2, 1, 2, 1, 1, 150, mistakes=1),
-    Exploration(2, 1, 1, 2, 2, 1, 330, mistakes=1),
-    Exploration(2, 1, 3, 2, 1, 1, 215, mistakes=1),
+    ExplorationCase(2, 1, 1, 2, 1, 1, 15, mistakes=1),
+    ExplorationCase(1, 1, 1, 2, 2, 1, 200, mistakes=1),
+    ExplorationCase(1, 1, 1, 2, 1, 1, 300, mistakes=2),
+    ExplorationCase(2, 2, 1, 2, 1, 1, 150, mistakes=1),
+    ExplorationCase(2, 1, 1, 2, 2, 1, 330, mistakes=1),
+    ExplorationCase(2, 1, 3, 2, 1, 1, 215, mistakes=1),
 )
 
 _EXPLORED_WITH_WEIGHTS_KEPT = (  # tiles of a beat, which are not added
-    Exploration(1, 1, 1, 2, 1, 1, 10, keeps=True),
-    Exploration(2, 1, 1, 2, 1, 1, 80, keeps=True),
-    Exploration(1, 1, 3, 2, 1, 1, 145, keeps=True),
-    Exploration(1, 1, 1, 2, 1, 1, 190, mistakes=1, keeps=True),
+    ExplorationCase(1, 1, 1, 2, 1, 1, 10, keeps=True),
+    ExplorationCase(2, 1, 1, 2, 1, 1, 80, keeps=True),
+    ExplorationCase(1, 1, 3, 2, 1, 1, 145, keeps=True),
+    ExplorationCase(1, 1, 1, 2, 1, 1, 190, mistakes=1, keeps=True),
 )
 
 
