@@ -95,11 +95,27 @@ def _together_of(word: int) -> int:
     return word >> 3 & 0x7F | (word >> 20 & 1) << 7 | (word >> 22 & 0xFF) << 8 | (word & 1) << 16
 
 
+def _orders(m: Module, i: Value) -> Value:
+    """Comparisons of bytes, unsigned and signed, and shifts by a number."""
+    pairs = [(i[:8], i[8:16]), (i[:8].as_signed(), i[8:16].as_signed())]
+    bits = [bit for a, b in pairs for bit in (a < b, a <= b, a > b, a >= b, a == b, a != b)]
+    return Cat(*bits, (i[:8].as_signed() >> i[28:32])[:8], i[:8] >> i[28:32])
+
+
+def _orders_of(word: int) -> int:
+    a, b = word & 0xFF, word >> 8 & 0xFF
+    pairs = (a, b), tuple((each ^ 0x80) - 0x80 for each in (a, b))
+    bits = [bit for a, b in pairs for bit in (a < b, a <= b, a > b, a >= b, a == b, a != b)]
+    shifted = (pairs[1][0] >> (word >> 28)) & 0xFF
+    return sum(bit << at for at, bit in enumerate(bits)) | shifted << 12 | (a >> (word >> 28)) << 20
+
+
 def _bits_of(total: int) -> int:
     return total >> 11 | (total >> 2 & 31) << 1 | 7 * (total >> 11) << 6
 
 
 FORMS: dict[str, _Case] = {
+    "comparisons and shifts": (_orders, _orders_of),
     "a bit masks a word that it reaches beyond": (
         lambda m, i: (i >> 8) & i[31].replicate(24),
         lambda word: word >> 8 if word >> 31 else 0,
