@@ -237,21 +237,13 @@ def _board_run(options: argparse.Namespace) -> None:
 
 @_looking_here()
 def _board_network(options: argparse.Namespace) -> int:
-    from openmxu_boards.host.network import accelerator_of, play_picture
-    from openmxu_sim.commands.run_accelerator import compile_network, run_network
+    from openmxu_boards.host.network import BoardPlayer, accelerator_of
+    from openmxu_sim.commands.run_accelerator import compile_network, play_network
 
     with _host(options, _network) as host:
-        config = accelerator_of(host)
-        taken: list[tuple[int, float]] = []
-
-        def run(network: Any, memories: Any) -> Any:
-            carried, now = host.carried, host.now()
-            cycles, scratchpad = play_picture(host, network, *memories, whole=options.check)
-            taken.append((host.carried - carried, host.now() - now))
-            return [cycles], [scratchpad]
-
-        code = run_network(options, lambda: compile_network(options.model, config), run)
-    for noun, part in (("first image", taken[:1]), ("each later one", taken[1:])):
+        config, player = accelerator_of(host), BoardPlayer(host, whole=options.check)
+        code = play_network(options, lambda: compile_network(options.model, config), player)
+    for noun, part in (("first picture", player.taken[:1]), ("each later one", player.taken[1:])):
         if part:
             size, seconds = (sum(column) / len(part) for column in zip(*part, strict=True))
             tell(f"{noun}: {size:,.0f} bytes on the port, {seconds:.3f} s")
@@ -373,7 +365,8 @@ def _board_list(options: argparse.Namespace) -> None:
 @_looking_here()
 def _board_build(options: argparse.Namespace) -> None:
     from openmxu_boards import build, find_board, own_board, with_options
-    from openmxu_boards.bitstream.flow import MOST_SEEDS, PLACEMENT
+    from openmxu_boards.bitstream.flow import MOST_SEEDS
+    from openmxu_boards.bitstream.plan import PLACEMENT
     from openmxu_boards.bitstream.record import PLACEMENTS, add, drawing_name, of_json
     from openmxu_boards.bitstream.report import unit_of
     from openmxu_boards.bitstream.top import selftest

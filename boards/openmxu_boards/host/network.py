@@ -19,6 +19,7 @@ from openmxu_boards.protocol import KEEP, LOAD, START, Command
 from openmxu_sim.accelerator.container import CompiledNetwork
 from openmxu_sim.accelerator.definition import Halves, Memories, run
 from openmxu_sim.accelerator.lowering import Lowered
+from openmxu_sim.accelerator.players import Played
 from openmxu_sim.accelerator.waits import check_waits, with_waits
 from openmxu_sim.operands.stimulus import read_words
 
@@ -70,6 +71,27 @@ def play_picture(host: Host, network: CompiledNetwork, memories: Memories, *, wh
     read = read if whole else _span(lowered, network.result)
     scratchpad[read.start : read.stop] = _rows(host, read)
     return taken, scratchpad
+
+
+class BoardPlayer:
+    """A board's accelerator, a :class:`~openmxu_sim.accelerator.players.Player`; ``whole`` as in :func:`play_picture`.
+
+    ``taken`` are the bytes on the port, and the seconds, of each picture.
+    """
+
+    machines, needs_bus = 1, True
+
+    def __init__(self, host: Host, *, whole: bool) -> None:
+        self._host, self._whole = host, whole
+        self.taken: list[tuple[int, float]] = []
+
+    def play(self, network: CompiledNetwork, memories: Sequence[Memories]) -> Played:
+        """See :class:`~openmxu_sim.accelerator.players.Player`."""
+        [own] = memories
+        carried, now = self._host.carried, self._host.now()
+        cycles, scratchpad = play_picture(self._host, network, own, whole=self._whole)
+        self.taken.append((self._host.carried - carried, self._host.now() - now))
+        return Played([scratchpad], [cycles])
 
 
 def _span(lowered: Lowered, name: str) -> range:

@@ -1,9 +1,9 @@
 """The commands ``compile`` and ``run``: networks on the accelerator."""
 
 import argparse
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import lru_cache, partial
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,8 +16,7 @@ from openmxu.runtime.files import reserve
 if TYPE_CHECKING:
     from openmxu.spec.accelerator import AcceleratorConfig
     from openmxu_sim.accelerator.container import CompiledNetwork
-    from openmxu_sim.accelerator.definition import Halves, Memories
-    from openmxu_sim.accelerator.simulation import SimulatedAccelerator
+    from openmxu_sim.accelerator.players import Player
     from openmxu_sim.onnx.runtime import ModelProto
 
 
@@ -166,25 +165,18 @@ def _table(network: "CompiledNetwork", ends: Sequence[int]) -> str:
 
 
 def _run(options: argparse.Namespace) -> int:
+    from openmxu_sim.accelerator.players import Definition, OnOneBus, Simulation
+
     if options.check and options.engine is not None:
         raise ValueError("check requires the simulation, which it compares with the engine model")
     if _chosen(options) and not _is_model(options.model):
         raise ValueError(f"{_chosen(options)[0]} must be left out with a compiled network, which has its own")
     compiled = partial(_compiled, options)
     if options.accelerators is None:
-        return run_network(options, compiled, simulate if options.engine is None else None)
-    from openmxu_sim.accelerator.shared_bus import SharedBus
-
-    buses: list[SharedBus] = []
-
-    def play(network: "CompiledNetwork", memories: "Sequence[Memories]") -> "tuple[Sequence[int], Sequence[Halves]]":
-        if not buses:
-            tell(_COMPILES)
-            buses.append(SharedBus(network.lowered, options.accelerators))
-        return (), buses[0].play(memories)
-
-    code = run_network(options, compiled, play, options.accelerators)
-    print_markdown(buses[0].table())
+        return play_network(options, compiled, Simulation(tell) if options.engine is None else Definition())
+    several = OnOneBus(options.accelerators, tell)
+    code = play_network(options, compiled, several)
+    print_markdown(several.table())
     return code
 
 
@@ -192,71 +184,23 @@ def _is_model(path: Path) -> bool:
     return path.suffix.lower() == ".onnx"
 
 
-Play = Callable[["CompiledNetwork", "Sequence[Memories]"], "tuple[Sequence[int], Sequence[Halves]]"]
-"""A function that runs a network on a machine for each picture: cycles at which commands began, if they are known, and
-at which all had ended; and the scratchpads."""
-
-
-def run_network(
-    options: argparse.Namespace, compiled: "Callable[[], CompiledNetwork]", play: Play | None, machines: int = 1
-) -> int:
-    """Run the network of the options, or compile and run their model, on machines, or as the definition says."""
+def play_network(options: argparse.Namespace, compiled: "Callable[[], CompiledNetwork]", player: "Player") -> int:
+    """Run the network of the options, or compile and run their model."""
     from openmxu_sim.accelerator.container import read_network
-    from openmxu_sim.accelerator.definition import run
+    from openmxu_sim.accelerator.players import run_network
     from openmxu_sim.operands.npy import read_arrays, to_npz
 
     with reserve(options.output) as outputs:
         network = compiled() if _is_model(options.model) else read_network(options.model)
-        lowered = network.lowered
-        if lowered.memory and play is not None and not lowered.config.beat:
-            least, given = (2 * lowered.config.size * rows for rows in (lowered.alternative, lowered.config.rows))
-            raise ValueError(
-                f"MODEL must be compiled for a scratchpad of at least {least} bytes, not {given}, or with --beat: "
-                "load and store need a bus"
-            )
-        inputs = read_arrays(options.input, "--input")
-        if network.source not in inputs:
-            raise ValueError(f"--input must have an array {network.source}, not {', '.join(inputs) or 'none'}")
-        ends: Sequence[int] = ()
-        wrong, words, values = 0, 0, []
-        for pictures in _groups(list(_pictures(network, inputs[network.source])), machines):
-            memories = [lowered.memories() for _ in pictures]
-            scratchpads: Sequence[Halves] = [lowered.rows(each) for each in memories]  # or the memories
-            for picture, scratchpad in zip(pictures, scratchpads, strict=True):
-                lowered.put(network.source, picture, scratchpad)
-            if play is not None:
-                ends, scratchpads = play(network, memories)
-            for each, scratchpad in zip(memories, scratchpads, strict=True):
-                if play is None or options.check:
-                    run(lowered.program, each)
-                    wrong += int(np.count_nonzero(scratchpad != lowered.rows(each)))
-                    words += scratchpad.size
-                values.append(_output(network, scratchpad))
+        outcome = run_network(network, read_arrays(options.input, "--input"), player, check=options.check)
         if options.output is not None:
-            outputs.write_bytes(options.output, to_npz({network.output: _joined(values)}))
-        text = _table(network, ends)
-        if options.check and play is not None:
-            text += f"\n{wrong} of {words:,} words of the scratchpad differ from the definition.\n"
+            output = _joined([_output(network, result) for result in outcome.results])
+            outputs.write_bytes(options.output, to_npz({network.output: output}))
+        text = _table(network, outcome.ends)
+        if options.check:
+            text += f"\n{outcome.wrong} of {outcome.words:,} words of the scratchpad differ from the definition.\n"
         print_markdown(text)
-    return 1 if wrong else 0
-
-
-def _pictures(network: "CompiledNetwork", array: np.ndarray) -> Iterator[np.ndarray]:
-    """Each picture of the input as (channels, y, x) in fp32."""
-    if array.dtype.kind not in "fiu":
-        raise ValueError(f"{network.source} must be numbers, not {array.dtype}")
-    if array.ndim not in (2, 4) or not array.size:
-        raise ValueError(f"{network.source} must be images, P x C x H x W or P x K, not {array.shape}")
-    for values in array:
-        yield np.ascontiguousarray(values if array.ndim == 4 else values.reshape(-1, 1, 1), np.float32)
-
-
-def _groups(pictures: list[np.ndarray], machines: int) -> Iterator[list[np.ndarray]]:
-    """So many pictures at a time as there are machines."""
-    if not 1 <= machines <= len(pictures):
-        raise ValueError(f"accelerators must be from 1 to {len(pictures)}, the images of --input, not {machines}")
-    for first in range(0, len(pictures), machines):
-        yield pictures[first : first + machines]
+    return 1 if outcome.wrong else 0
 
 
 def _joined(values: Sequence[np.ndarray]) -> np.ndarray:
@@ -266,41 +210,9 @@ def _joined(values: Sequence[np.ndarray]) -> np.ndarray:
     return np.concatenate(values) if values[0].shape[:1] == (1,) else np.stack(values)
 
 
-def simulate(network: "CompiledNetwork", several: "Sequence[Memories]") -> "tuple[Sequence[int], Sequence[Halves]]":
-    """Run a network on the simulated RTL, a :data:`Play` of one picture."""
-    from openmxu.accelerator import Stop
-    from openmxu_sim.accelerator.simulation import PAGE
-
-    [memories] = several
-    lowered, memory = network.lowered, memories.memory
-    machine = simulated(lowered.config)
-    machine.write(lowered.program, memories)
-    if lowered.config.beat:
-        memory = np.pad(memory, (0, -memory.size % (PAGE // 2)))
-        machine.attach(memory)
-    report = machine.run()
-    if report.stop != Stop.NONE:
-        raise RuntimeError(f"command {report.index} stopped the accelerator: {report.stop.name}")
-    rows = lowered.rows(replace(memories, memory=memory)) if lowered.memory else machine.scratchpad()
-    return [*report.begins, report.cycles], [rows]
-
-
-_COMPILES = "simulating the accelerator; it is compiled first, which takes some seconds"
-
-
-@lru_cache(maxsize=1)
-def simulated(config: "AcceleratorConfig") -> "SimulatedAccelerator":
-    """The compiled RTL of an accelerator."""
-    from openmxu_sim.accelerator.simulation import SimulatedAccelerator
-
-    tell(_COMPILES)
-    return SimulatedAccelerator(config)
-
-
-def _output(network: "CompiledNetwork", scratchpad: "Halves") -> np.ndarray:
-    """The output: results of the last layer, and what the host makes of them."""
-    values = network.lowered.get(network.result, scratchpad)[np.newaxis]
-    values = values.reshape(1, -1) if network.flat else values
+def _output(network: "CompiledNetwork", result: np.ndarray) -> np.ndarray:
+    """The output for a picture: results of the last layer, and what the host makes of them."""
+    values = result.reshape(1, -1) if network.flat else result[np.newaxis]
     if not network.host:
         return values
     from openmxu_sim.onnx.runtime import Session, load

@@ -17,8 +17,9 @@ from openmxu.runtime.machine import machine_name
 from openmxu.runtime.native import compiler_version
 from openmxu.spec.accelerator import config_of
 from openmxu_sim.accelerator.definition import run
+from openmxu_sim.accelerator.players import Simulation
 from openmxu_sim.accelerator.stripes import bytes_moved
-from openmxu_sim.commands.run_accelerator import compile_network, fitted, simulate, simulated
+from openmxu_sim.commands.run_accelerator import compile_network, fitted
 from openmxu_sim.onnx import Network
 from openmxu_sim.onnx.runtime import ModelProto, load
 from openmxu_sim.operands.aliases import Progress
@@ -82,9 +83,10 @@ def _simulated(case: Case) -> Finding:
     side = 32 if case.network == "ResNet-20" else 224
     picture = np.random.default_rng(1).standard_normal((3, side, side))
     lowered.put(network.source, picture.astype(np.float32), lowered.rows(memories))
-    simulated(lowered.config)  # compiled before the time counts
+    player = Simulation()
+    player.prepare(lowered.config)  # compiled before the time counts
     start = time.process_time()
-    ends, [rows] = simulate(network, [memories])
+    [rows], ends = player.play(network, [memories])
     seconds = time.process_time() - start
     run(lowered.program, memories)
     needs = [
