@@ -1,8 +1,6 @@
 """A board as an engine."""
 
 from collections.abc import Iterator, Sequence
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -15,7 +13,7 @@ from openmxu_boards.host.session import BoardError, Session
 from openmxu_boards.protocol import LOAD, Command, Identity
 from openmxu_sim.engines.protocol import Counters, Run
 from openmxu_sim.operands.aliases import Progress, Words
-from openmxu_sim.operands.stimulus import Stalls, Stimulus, read_words
+from openmxu_sim.operands.stimulus import Stimulus, read_words
 
 _MOST_BAUD = 12_000_000
 """Bits per second of the fastest converters."""
@@ -88,25 +86,14 @@ class Host:
         """The unit's counters and error code after the last run."""
         return _counters(self._session.ask(Command.COUNTERS, reply=_SIZE))
 
-    def run(
-        self,
-        stimulus: Stimulus,
-        *,
-        stalls: Stalls | None = None,
-        vcd: Path | None = None,
-        progress: Progress | None = None,
-        **options: Any,
-    ) -> Run:
-        """Run a stimulus on the board; see :class:`openmxu_sim.engines.protocol.Engine`.
+    def run(self, stimulus: Stimulus, *, progress: Progress | None = None) -> Run:
+        """Run a stimulus on the board; see :class:`openmxu_sim.engines.protocol.Device`.
 
         Cycles and counters are those of all runs together, without the time of transfers; cycles are 0 on
         a board without counters.
         """
         if self.identity.program:
             raise ValueError(f"the board on {self.port} must have a unit alone, not an accelerator: use run-network")
-        for name, value in (("stalls", stalls), ("vcd", vcd), *options.items()):
-            if value is not None:
-                raise ValueError(f"{name} must be None on a board, not {value!r}")
         arrived: list[int] = []
         counted = np.zeros(len(COUNTERS), dtype=np.int64)
         plan = program(self.identity, stimulus)

@@ -3,7 +3,7 @@
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -46,7 +46,6 @@ class Engine(Protocol):
         stalls: Stalls | None = None,
         vcd: Path | None = None,
         progress: Progress | None = None,
-        **options: Any,
     ) -> Run:
         """Run ``stimulus`` through its unit.
 
@@ -60,8 +59,6 @@ class Engine(Protocol):
             File for a waveform.
         progress
             Called with the number of result beats so far, and of all result beats.
-        options
-            Options that only some engines have.
         """
         ...
 
@@ -79,7 +76,6 @@ class Device(AbstractContextManager["Device"], Protocol):
         """Its address, for people."""
         ...
 
-    @property
-    def run(self) -> Engine:
-        """The engine that runs a stimulus on it."""
+    def run(self, stimulus: Stimulus, *, progress: Progress | None = None) -> Run:
+        """Run ``stimulus`` on it, without waits and waveforms; see :class:`Engine`."""
         ...
