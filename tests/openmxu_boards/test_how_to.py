@@ -12,8 +12,8 @@ import pytest
 
 from openmxu.cli import frame
 from openmxu_boards import Board, boards, find_board
-from openmxu_boards.bitstream.flow import _plan
-from openmxu_boards.devices.families import family_of
+from openmxu_boards.bitstream.plan import make_plan
+from openmxu_boards.families import family_of
 from openmxu_boards.simulated import Terminal, simulated_link
 from openmxu_sim import golden
 
@@ -77,7 +77,7 @@ def test_a_board_of_ones_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert len((tmp_path / "my_board.py").read_text().splitlines()) <= 30
     board = find_board("my_board:MyPlatform")
     assert list(board.leds) == ["pass", "fail", "heartbeat"]
-    lines = str(_plan(board, board.system, "system").files["system.lpf"])
+    lines = str(make_plan(board, board.system, "system").files["system.lpf"])
     for pin in ("clk_0__io", "led_2__io", "uart_0__rx__io", "uart_0__tx__io"):
         assert f'LOCATE COMP "{pin}"' in lines
 

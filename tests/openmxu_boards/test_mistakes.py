@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from openmxu_boards.replay.ecp5 import read_circuit
 
 from openmxu.catalog import EXPORTED
 from openmxu.runtime.extras import install
@@ -24,10 +25,11 @@ from openmxu_boards import Program, SelfTest, boards, build, find_board, own_boa
 from openmxu_boards.bitstream.report import read_clocks
 from openmxu_boards.bitstream.route import route
 from openmxu_boards.bitstream.top import Top
-from openmxu_boards.devices.clocks import Ecp5Pll, GateMatePll, Ice40Pll
+from openmxu_boards.families.ecp5.ecp5_pll import Ecp5Pll
+from openmxu_boards.families.gatemate.gatemate_pll import GateMatePll
+from openmxu_boards.families.ice40.bitmap import read_bitmap
+from openmxu_boards.families.ice40.ice40_pll import Ice40Pll
 from openmxu_boards.replay import CircuitError
-from openmxu_boards.replay.bitmap import read_bitmap
-from openmxu_boards.replay.ecp5 import read_circuit
 from openmxu_boards.selftest import RomSource
 from openmxu_boards.soc import Buffers, Soc
 from openmxu_boards.soc.machine import Machine

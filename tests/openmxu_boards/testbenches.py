@@ -6,7 +6,7 @@ from amaranth.lib import wiring
 
 from openmxu.spec.config import MxuConfig
 from openmxu.spec.formats import BF16
-from openmxu_boards.replay.chip import find_chip
+from openmxu_boards.families.ice40.chip import find_chip
 from openmxu_boards.simulated.verilated import is_available
 from openmxu_boards.soc import Buffers, UartSoc
 

@@ -23,8 +23,12 @@ from openmxu.spec.formats import FloatFormat
 from openmxu_boards.bitstream import pages, record, report
 from openmxu_boards.bitstream.placement import read_placement
 from openmxu_boards.devices.boards import find_board
+from openmxu_boards.families.ecp5 import ecp5_reader as ecp5
+from openmxu_boards.families.gatemate import gatemate_reader as gatemate
+from openmxu_boards.families.gowin import gowin_reader as gowin
+from openmxu_boards.families.ice40 import bitmap, chip
 from openmxu_boards.protocol import Decoder, Identity, Reply, encode
-from openmxu_boards.replay import bitmap, chip, ecp5, folder, gatemate, gowin
+from openmxu_boards.replay import folder
 from openmxu_layout import kit
 from openmxu_layout.check import decks
 from openmxu_sim.accelerator import container, lowering
@@ -36,7 +40,7 @@ from openmxu_sim.studies import layers
 
 from ..openmxu_boards.bitstream.test_flow import FIGURES, ROUTED
 from ..openmxu_boards.bitstream.test_pages import REPORT
-from ..openmxu_boards.replay import test_gatemate, test_gowin
+from ..openmxu_boards.families import test_gatemate, test_gowin
 from ..openmxu_boards.test_protocol import IDENTITY
 from ..openmxu_layout.check.test_decks import _DATABASE, _REPORT
 from ..openmxu_layout.test_pins import _LEF

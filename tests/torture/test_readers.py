@@ -55,7 +55,7 @@ _NOT_FUZZED = {
         *("openmxu_evidence.verify.*", "openmxu_evidence.benches.*", "openmxu_evidence.exploration.*"),
         *("openmxu_sim.netlist.rtlil", "openmxu_sim.wave.page.wasm", "openmxu_sim.jax.*"),
         *("openmxu_boards.bitstream.flow", "openmxu_boards.bitstream.route", "openmxu_boards.simulated.*"),
-        *("openmxu_boards.replay.folder.unpack", "openmxu.runtime.cache.pack", "openmxu_sim.operands.stimulus"),
+        *("openmxu_boards.families.ice40.unpack", "openmxu.runtime.cache.pack", "openmxu_sim.operands.stimulus"),
     ),
     "entries of the cache, whose digest the row cache damages": (
         "openmxu.runtime.cache.unpack",
@@ -65,7 +65,7 @@ _NOT_FUZZED = {
     "files that are known by their digest": ("openmxu_layout.drawing.gds", "openmxu_layout.check.rails"),
     "what the kernel says": ("openmxu.runtime.locks.holder",),
     "resources of the packages": (
-        "openmxu_boards.replay.simulator.cell_models",
+        "openmxu_boards.families.family.Family.models",
         "openmxu.runtime.extras",
         "openmxu_layout.technology",
         "openmxu_layout.kit.read_kit",
@@ -81,7 +81,11 @@ _NOT_FUZZED = {
         *("openmxu.unit.axi", "openmxu_boards.selftest", "openmxu_boards.host.*"),
     ),
     "what is read by rows of its own, joined": (
-        *("openmxu_boards.commands", "openmxu_boards.replay.folder.read_build", "openmxu_boards.replay.ice40"),
+        *(
+            "openmxu_boards.commands",
+            "openmxu_boards.replay.folder.read_build",
+            "openmxu_boards.families.ice40.ice40_reader",
+        ),
         *("openmxu_boards.replay.verdict",),
     ),
 }

@@ -9,61 +9,27 @@
 
 import hashlib
 import json
-import re
 import shutil
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 from openmxu.export.provenance import provenance
-from openmxu.export.verilog import to_rtlil
 from openmxu.runtime import process
 from openmxu.runtime.files import folder, reserve
 from openmxu.runtime.machine import cores, machine_name
-from openmxu.spec.forms import FPGA
 from openmxu.yosys import yowasp
 from openmxu_boards import tools
 from openmxu_boards.bitstream.placement import read_placement
+from openmxu_boards.bitstream.plan import FIGURES, PLACEMENT, ROUTED, SUMMARY, Plan, make_plan
 from openmxu_boards.bitstream.report import BuildReport, Clock, read_clocks, read_path, read_utilisation
-from openmxu_boards.bitstream.top import Design, Emitted, Top, check_uart, selftest
+from openmxu_boards.bitstream.top import Design, selftest
 from openmxu_boards.devices.boards import Board, find_board
-from openmxu_boards.devices.families import family_of
 
 MOST_SEEDS = 100
 """The most runs of nextpnr in a build."""
-
-_DESIGN = "design"
-SUMMARY = "report.json"
-"""The report on a build."""
-
-ROUTED = "routed.json"
-"""The netlist after routing."""
-
-PLACEMENT = "placement.svg"
-"""The drawing of the places of the parts."""
-
-_FIGURES = "nextpnr.json"
-
-_AFTERWARDS = {"dfu-suffix"}
-"""Steps of platforms on a finished bitstream that its loader does not need."""
-
-
-@dataclass(frozen=True)
-class _Plan:
-    """The files that the tools read, and the commands that call them."""
-
-    files: dict[str, str | bytes]
-    synthesis: list[str]
-    placement: list[str]
-    packing: list[list[str]]
-    frequency: int
-
-    @property
-    def routed(self) -> str:
-        """The netlist after routing."""
-        return self.placement[self.placement.index("--write") + 1]
 
 
 def build(
@@ -78,10 +44,9 @@ def build(
     """Build the bitstream of a design for a board, by default that of the self-test.
 
     Leaves in ``output``: ``NAME.bin``, ``NAME.bit`` or ``NAME.fs``, ``report.json`` (see :class:`BuildReport`),
-    the drawing ``placement.svg`` of its parts, nextpnr's own ``nextpnr.json``, for all families but iCE40 the netlist
-    after routing as ``routed.json``, and ``yosys.log`` and ``nextpnr.log``. Their places are reserved before the tools
-    run.
-    If a tool fails, earlier files stay unchanged, and no new ones appear.
+    the drawing ``placement.svg`` of its parts, nextpnr's own ``nextpnr.json``, the netlist after routing as
+    ``routed.json`` where the bitstream cannot be unpacked, and ``yosys.log`` and ``nextpnr.log``. Their places are
+    reserved before the tools run. If a tool fails, earlier files stay unchanged, and no new ones appear.
 
     Parameters
     ----------
@@ -113,72 +78,73 @@ def build(
     if not seeds:
         raise ValueError("seeds must be one or more, not none")
     output = Path(output)
-    tell = progress or (lambda line: None)
-    plan = _plan(target, design, name)
-    family = family_of(target.new_platform())
-    bitstream = f"{name}.{family.bitstream}"
-    written = {
-        "yosys.log": f"{name}.rpt",
-        "nextpnr.log": f"{name}.tim",
-        _FIGURES: _FIGURES,
-        PLACEMENT: PLACEMENT,
-        bitstream: bitstream,
-        # A bitstream that cannot be unpacked is checked by the netlist that it was packed from.
-        **({ROUTED: plan.routed} if family.replayed == "netlist" else {}),
-        SUMMARY: SUMMARY,
-    }
-    with folder(output), reserve(*(output / key for key in written)) as outputs, process.workspace() as work:
-        seconds, runs = _run(plan, target, work, seeds, tell)
-        fastest = work / str(max(runs, key=lambda seed: _speed(runs[seed])))
-        report = _report(target, plan, output / bitstream, fastest, seconds, runs)
-        for command in plan.packing:
-            _timed(command, fastest, seconds, tell)
-        digests = {
-            key: hashlib.sha256((fastest / written[key]).read_bytes()).hexdigest()
-            for key in sorted({bitstream, ROUTED} & set(written))
-        }
+    plan = make_plan(target, design, name)
+    files = plan.written
+    with folder(output), reserve(*(output / key for key in files)) as outputs, process.workspace() as work:
+        run = _Run(plan, work, progress or (lambda line: None))
+        run.synthesize()
+        clocks = run.place(seeds)
+        made = work / str(max(clocks, key=lambda seed: _speed(clocks[seed])))
+        report = _report(plan, output, made, run.seconds, clocks)
+        run.pack(made)
+        kept = sorted({plan.bitstream, ROUTED} & set(files))
+        digests = {key: hashlib.sha256((made / files[key]).read_bytes()).hexdigest() for key in kept}
         origin = {"date": datetime.now(UTC).date().isoformat(), "machine": machine_name(), "tools": provenance()}
         report = replace(report, digests=digests, origin=origin)
-        (fastest / SUMMARY).write_text(report.to_json())
-        drawing = read_placement((fastest / plan.routed).read_bytes()).to_svg(f"{target.name}: {name}")
-        (fastest / PLACEMENT).write_text(drawing)
-        # The summary comes last: where it exists, all files do.
-        for key, source in written.items():
-            outputs.write_bytes(output / key, (fastest / source).read_bytes())
+        (made / SUMMARY).write_text(report.to_json())
+        drawing = read_placement((made / plan.routed).read_bytes()).to_svg(f"{target.name}: {name}")
+        (made / PLACEMENT).write_text(drawing)
+        for key, source in files.items():
+            outputs.write_bytes(output / key, (made / source).read_bytes())
     return report
 
 
-def _run(
-    plan: _Plan, board: Board, work: Path, seeds: Sequence[int], tell: Callable[[str], None]
-) -> tuple[dict[str, float], dict[int, tuple[Clock, ...]]]:
-    """Synthesis, and placement and routing with each seed in a folder of its name; seconds, and clocks by seed."""
-    for name, content in plan.files.items():
-        (work / name).write_bytes(content if isinstance(content, bytes) else content.encode())
-    tell(f"{board.name}, step 1 of 3: synthesis with Yosys")
-    seconds: dict[str, float] = {}
-    _timed(plan.synthesis, work, seconds, tell)
-    yowasp.prepare(plan.placement[0], tell)
-    files = [path for path in work.iterdir() if path.is_file()]
+@dataclass
+class _Run:
+    """The tools at work in a folder."""
 
-    def place(seed: int) -> tuple[Clock, ...]:
-        tell(f"{board.name}, step 2 of 3: placement and routing with nextpnr, seed {seed}")
-        (work / str(seed)).mkdir()
-        for file in files:
-            shutil.copy(file, work / str(seed))
-        _timed([*plan.placement, "--seed", str(seed)], work / str(seed), seconds, tell)
-        return read_clocks(json.loads((work / str(seed) / _FIGURES).read_text()))
+    plan: Plan
+    work: Path
+    tell: Callable[[str], None]
+    seconds: dict[str, float] = field(default_factory=dict)
+    """Duration of each tool's longest run."""
 
-    with process.threads(min(cores(), len(seeds))) as pool:
-        runs = dict(zip(seeds, pool.map(place, seeds), strict=True))
-    tell(f"{board.name}, step 3 of 3: packing the bitstream")
-    return seconds, runs
+    def synthesize(self) -> None:
+        for name, content in self.plan.files.items():
+            (self.work / name).write_bytes(content if isinstance(content, bytes) else content.encode())
+        self._say("1 of 3: synthesis with Yosys")
+        self._call(self.plan.synthesis, self.work)
+        yowasp.prepare(self.plan.placement[0], self.tell)
 
+    def place(self, seeds: Sequence[int]) -> dict[int, tuple[Clock, ...]]:
+        """Placement and routing with each seed in a folder of its name; the clocks by seed."""
+        files = [path for path in self.work.iterdir() if path.is_file()]
 
-def _timed(command: Sequence[str], work: Path, seconds: dict[str, float], tell: Callable[[str], None]) -> None:
-    """Run a tool, and keep the time of its longest run."""
-    start = time.monotonic()
-    yowasp.run(command[0], command[1:], work, tell)
-    seconds[command[0]] = max(seconds.get(command[0], 0.0), time.monotonic() - start)
+        def one(seed: int) -> tuple[Clock, ...]:
+            self._say(f"2 of 3: placement and routing with nextpnr, seed {seed}")
+            place = self.work / str(seed)
+            place.mkdir()
+            for file in files:
+                shutil.copy(file, place)
+            self._call([*self.plan.placement, "--seed", str(seed)], place)
+            return read_clocks(json.loads((place / FIGURES).read_text()))
+
+        with process.threads(min(cores(), len(seeds))) as pool:
+            clocks = dict(zip(seeds, pool.map(one, seeds), strict=True))
+        self._say("3 of 3: packing the bitstream")
+        return clocks
+
+    def pack(self, place: Path) -> None:
+        for command in self.plan.packing:
+            self._call(command, place)
+
+    def _say(self, step: str) -> None:
+        self.tell(f"{self.plan.board.name}, step {step}")
+
+    def _call(self, command: Sequence[str], place: Path) -> None:
+        start = time.monotonic()
+        yowasp.run(command[0], command[1:], place, self.tell)
+        self.seconds[command[0]] = max(self.seconds.get(command[0], 0.0), time.monotonic() - start)
 
 
 def _speed(clocks: Sequence[Clock]) -> float:
@@ -187,64 +153,27 @@ def _speed(clocks: Sequence[Clock]) -> float:
 
 
 def _report(
-    board: Board,
-    plan: _Plan,
-    bitstream: Path,
-    work: Path,
-    seconds: dict[str, float],
-    runs: dict[int, tuple[Clock, ...]],
+    plan: Plan, output: Path, made: Path, seconds: dict[str, float], runs: dict[int, tuple[Clock, ...]]
 ) -> BuildReport:
     """The report on a build, from what nextpnr left in the fastest run's folder."""
-    seed = int(work.name)
-    used = [plan.synthesis[0], plan.placement[0], *(command[0] for command in plan.packing)]
-    figures = json.loads((work / _FIGURES).read_text())
+    figures = json.loads((made / FIGURES).read_text())
     report = BuildReport(
-        board=board,
-        design=bitstream.stem,
+        board=plan.board,
+        design=plan.name,
         frequency=plan.frequency,
-        bitstream=bitstream,
-        clocks=runs[seed],
+        bitstream=output / plan.bitstream,
+        clocks=runs[int(made.name)],
         utilisation=read_utilisation(figures),
         path=read_path(figures),
-        versions=tools.versions(used),
-        seed=seed,
+        versions=tools.versions([command[0] for command in (plan.synthesis, plan.placement, *plan.packing)]),
+        seed=int(made.name),
         runs={number: min(clock.fmax for clock in clocks) for number, clocks in runs.items()},
         seconds=seconds,
     )
     if not report.met:
         slow = [clock for clock in report.clocks if not clock.met]
-        would = board.slower(board.new_platform(), plan.frequency * _speed(slow))
-        advice = "its PLL has no setting that meets timing" if would is None else f"--clock {would:g} would be met"
         limit = f"; {report.path}" if report.path is not None else ""
-        raise RuntimeError(f"no bitstream for {board.name}: {'; '.join(map(str, slow))}; {advice}{limit}")
+        raise RuntimeError(
+            f"no bitstream for {plan.board.name}: {'; '.join(map(str, slow))}; {plan.advice(_speed(slow))}{limit}"
+        )
     return report
-
-
-def _plan(board: Board, design: Design = selftest, name: str = "selftest") -> _Plan:
-    """The files that the tools read, and their commands."""
-    platform = board.new_platform()
-    frequency = board.clock(platform)
-    family = family_of(platform)
-    overrides = {"synth_opts": family.synthesis(platform), "nextpnr_opts": family.placement} | dict(board.overrides)
-    component = design(board.config, frequency)
-    text = to_rtlil(component, name=_DESIGN, form=FPGA)
-    check_uart(component, board)  # before the platform's files are made; Amaranth warns of what is never elaborated
-    platform.add_file(f"{_DESIGN}.il", text)
-    # The design's own module comes last. A module without registers has no clock.
-    clocked = re.search(r"^ *wire .*input \d+ +\\clk$", text.rpartition("\nmodule ")[2], re.MULTILINE) is not None
-    # nextpnr does not fail if the design is too slow: its figures are still wanted.
-    figures = [f"--freq {frequency / 1e6:.6f}", f"--report {_FIGURES}", "--timing-allow-fail"]
-    # No source locations: they depend on the machine.
-    plan = platform.build(
-        Top(Emitted(component, _DESIGN, clocked=clocked), board),
-        name=name,
-        do_build=False,
-        emit_src=False,
-        **overrides | {"nextpnr_opts": " ".join([*figures, overrides["nextpnr_opts"]])},
-    )
-    commands = json.loads(plan.files[f"build_{name}.json"])["commands"]
-    synthesis, placement, *packing = [command for command in commands if command[0] not in _AFTERWARDS]
-    if "--write" not in placement:  # Gowin's packer reads the written netlist already
-        placement += ["--write", ROUTED]
-    tools.check([command[0] for command in commands if command[0] not in _AFTERWARDS])
-    return _Plan(dict(plan.files), synthesis, placement, packing, frequency)

@@ -8,7 +8,7 @@ from typing import Any
 
 from openmxu.pages.document import page, render
 from openmxu.runtime.files import folder, reserve
-from openmxu_boards.bitstream.flow import PLACEMENT, SUMMARY
+from openmxu_boards.bitstream.plan import PLACEMENT, SUMMARY
 from openmxu_boards.bitstream.record import drawing_name, entry, to_markdown
 from openmxu_boards.bitstream.report import unit_of
 from openmxu_boards.devices.boards import Board, find_board, with_options

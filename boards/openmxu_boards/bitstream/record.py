@@ -9,6 +9,7 @@ from typing import Any
 
 from openmxu_boards.bitstream.placement import described
 from openmxu_boards.bitstream.report import BuildReport, LongestPath
+from openmxu_boards.families import FAMILIES
 from openmxu_boards.simulated.throughput import Throughput
 
 PLACEMENTS = "placements"
@@ -17,10 +18,8 @@ PLACEMENTS = "placements"
 LIMITS = 0.9
 """A part that is busy for more than this fraction of the time limits the rest."""
 
-_LOGIC = ("ICESTORM_LC", "TRELLIS_COMB", "LUT4", "CPE_LT")
-_FLIP_FLOPS = ("TRELLIS_FF", "DFF", "CPE_FF")
-_MULTIPLIERS = ("ICESTORM_DSP", "MULT18X18D", "CPE_MULT")
-_MEMORIES = ("ICESTORM_RAM", "DP16KD", "BSRAM", "RAM_HALF")
+_KINDS = tuple(zip(*(family.cells for family in FAMILIES), strict=True))
+"""Names of cells for the columns logic, flip-flops, multipliers, memories."""
 
 
 def add(record: str, report: BuildReport, throughput: Throughput | None = None) -> str:
@@ -73,7 +72,7 @@ def _tables(builds: Sequence[Mapping[str, Any]]) -> list[str]:
     ]
     for build in builds:
         unit, used = build["unit"], {usage["kind"]: usage for usage in build["utilisation"]}
-        cells = [_cell(used, kinds) for kinds in (_LOGIC, _FLIP_FLOPS, _MULTIPLIERS, _MEMORIES)]
+        cells = [_cell(used, kinds) for kinds in _KINDS]
         lines.append(
             f"| `{build['board']}` | {build['design']} | {size(unit)} | {unit['stages']} | "
             f"{build['frequency'] / 1e6:g} | {reached(build):.1f} | {' | '.join(cells)} |"

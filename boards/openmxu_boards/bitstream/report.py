@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from openmxu.pages.tables import counted
 from openmxu_boards.bitstream.placement import described, of_nextpnr
 from openmxu_boards.devices.boards import Board
 
@@ -50,8 +51,8 @@ class LongestPath:
     def figures(self) -> str:
         """Its delay, and the parts of it in cells and on wires."""
         return (
-            f"a path of {self.logic + self.routing:.1f} ns, of which {self.logic:.1f} through {self.cells} "
-            f"cell{'s' * (self.cells != 1)} and {self.routing:.1f} on wires"
+            f"a path of {self.logic + self.routing:.1f} ns, of which {self.logic:.1f} through "
+            f"{counted(self.cells, 'cell')} and {self.routing:.1f} on wires"
         )
 
     def __str__(self) -> str:

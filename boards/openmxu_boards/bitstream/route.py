@@ -17,7 +17,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from amaranth.hdl import Cat, Module, Signal, Value
 from amaranth.lib import wiring
@@ -30,50 +30,13 @@ from openmxu.spec.forms import FPGA
 from openmxu.yosys import yowasp
 from openmxu_boards import tools
 from openmxu_boards.bitstream.report import LongestPath, read_clocks, read_path, read_utilisation
+from openmxu_boards.families import FAMILIES
+from openmxu_boards.families.family import Device
 
 _TOP = "registered"
 
 
-class Device(NamedTuple):
-    """A device, the stages that suit it, the command of synthesis, and the command that places and routes.
-
-    More stages than those cost flip-flops and latency, and buy less than a seventh of the clock; the explanation of the
-    processing element has the figures.
-    """
-
-    title: str
-    stages: int
-    synthesis: str
-    router: tuple[str, ...]
-    lut: str
-    flip_flop: str
-
-
-def _ecp5(size: str) -> Device:
-    # With wide multiplexers no single number gives the size of a design.
-    router = ("nextpnr-ecp5", f"--{size}k", "--package", "CABGA381", "--speed", "6", "--freq", "200")
-    return Device(
-        f"Lattice ECP5 LFE5U-{size}F, speed grade 6",
-        5,
-        "synth_ecp5 -nowidelut",
-        (*router, "--lpf-allow-unconstrained"),
-        "TRELLIS_COMB",
-        "TRELLIS_FF",
-    )
-
-
-DEVICES: Mapping[str, Device] = {
-    "ecp5-25f": _ecp5("25"),
-    "ecp5-85f": _ecp5("85"),
-    "up5k": Device(
-        "Lattice iCE40 UP5K",
-        5,
-        "synth_ice40 -dsp -device u",
-        ("nextpnr-ice40", "--up5k", "--package", "sg48", "--freq", "48", "--pcf-allow-unconstrained"),
-        "ICESTORM_LC",
-        "",
-    ),
-}
+DEVICES: Mapping[str, Device] = dict(sorted(pair for family in FAMILIES for pair in family.devices.items()))
 """The devices by name."""
 
 
@@ -203,9 +166,10 @@ def _cells(target: Device, registered: _Registered, report: Any) -> dict[str, in
     """The cells that are used, without pins and the registers around the design."""
     counts = {usage.kind: usage.used for usage in read_utilisation(report) if not usage.kind.endswith("_IO")}
     bits = len(registered.inputs) + len(registered.outputs)
-    if target.flip_flop:
-        counts[target.flip_flop] = counts.get(target.flip_flop, 0) - bits
-        counts[target.lut] -= len(registered.outputs)
+    logic, flip_flops, *_ = target.cells
+    if flip_flops:
+        counts[flip_flops] = counts.get(flip_flops, 0) - bits
+        counts[logic] -= len(registered.outputs)
     else:  # a cell holds a LUT and a flip-flop
-        counts[target.lut] -= bits
+        counts[logic] -= bits
     return counts

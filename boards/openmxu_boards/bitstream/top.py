@@ -10,7 +10,7 @@ from amaranth.lib.wiring import In
 
 from openmxu.spec.config import MxuConfig
 from openmxu_boards.devices.boards import Board
-from openmxu_boards.devices.clocks import add_clock
+from openmxu_boards.families.pll import Pll, add_clock
 from openmxu_boards.selftest import SelfTest
 
 Design = Callable[[MxuConfig, int], Any]
@@ -33,7 +33,7 @@ def blink_at(frequency: int) -> int:
 
 def check_uart(design: Any, board: Board) -> None:
     """Raise :exc:`ValueError` if a design has a UART and the board has none."""
-    if (hasattr(design, "rx") or hasattr(design, "tx")) and board.uart is None:
+    if {"rx", "tx"} & set(design.signature.members) and board.uart is None:
         raise ValueError(f"board must have a UART for this design, and {board.name} has none")
 
 
@@ -49,16 +49,16 @@ class Top(Elaboratable):
     Where the clock is the oscillator's, clock and power-on reset are the platform's.
     """
 
-    def __init__(self, design: Any, board: Board) -> None:
-        self.design = design
-        self.board = board
+    def __init__(self, design: Any, board: Board, pll: type[Pll] = Pll) -> None:
+        self.design, self.board, self.pll = design, board, pll
         check_uart(design, board)
 
     def elaborate(self, platform: Any) -> Module:
         """Ports of one resource are requested together."""
         m = Module()
-        if (pll := self.board.pll(platform)) is not None:
-            add_clock(m, pll)
+        source = round(platform.default_clk_frequency)
+        if source != self.board.frequency:
+            add_clock(m, self.pll(platform.request(platform.default_clk, dir="-"), source, self.board.frequency))
         m.submodules.design = self.design
 
         @cache
@@ -73,10 +73,11 @@ class Top(Elaboratable):
             m.submodules[f"led_{name}"] = led = io.Buffer("o", find(*place))
             m.d.comb += led.o.eq(lights[name])
         if self.board.uart is not None:
-            if hasattr(self.design, "rx"):
+            members = self.design.signature.members
+            if "rx" in members:
                 m.submodules.rx = rx = io.Buffer("i", find(*self.board.uart, "rx"))
                 m.d.comb += self.design.rx.eq(rx.i)
-            if hasattr(self.design, "tx"):
+            if "tx" in members:
                 m.submodules.tx = tx = io.Buffer("o", find(*self.board.uart, "tx"))
                 m.d.comb += tx.o.eq(self.design.tx)
         return m
@@ -87,10 +88,12 @@ def _lights(design: Any, names: set[str]) -> dict[str, Value]:
 
     Without a light for ``heartbeat``, that for ``pass`` blinks instead; a single light stays on after an error.
     """
-    missing = Const(0)
-    passed, failed, beat = (getattr(design, name, missing) for name in ("pass_", "fail", "heartbeat"))
+    has = design.signature.members
+    passed, failed, beat = (
+        getattr(design, name) if name in has else Const(0) for name in ("pass_", "fail", "heartbeat")
+    )
     if "heartbeat" not in names:
-        passed = beat if passed is missing else passed & beat
+        passed = passed & beat if "pass_" in has else beat
         if "fail" not in names:
             passed = passed | failed
     return {"pass": passed, "fail": failed, "heartbeat": beat}

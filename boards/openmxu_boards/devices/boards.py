@@ -1,7 +1,6 @@
 """The boards: devices, pins, and the unit that fits each."""
 
 import importlib
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -11,7 +10,7 @@ from amaranth.build import ResourceError
 from openmxu.spec.accelerator import AcceleratorConfig
 from openmxu.spec.config import MxuConfig
 from openmxu.spec.formats import BF16
-from openmxu_boards.devices.families import family_of, with_tools
+from openmxu_boards.families import family_of, with_tools
 from openmxu_boards.soc.machine import Buffers
 from openmxu_boards.soc.system import UartSoc
 from openmxu_boards.tools import missing
@@ -31,7 +30,7 @@ class Board:
     """The maker's name of the board, and the device on it."""
     frequency: int
     """The wanted frequency of the design's clock in Hz. If it is not the oscillator's, a PLL makes it or the nearest
-    one, see :mod:`openmxu_boards.devices.clocks`."""
+    one, see :mod:`openmxu_boards.families.pll`."""
     config: MxuConfig
     """The unit."""
     platform: tuple[str, str]
@@ -90,31 +89,6 @@ class Board:
             return with_tools(getattr(importlib.import_module(module), name))()
         except ModuleNotFoundError:
             raise missing("amaranth-boards") from None
-
-    def pll(self, platform: Any) -> Any:
-        """The PLL between the oscillator and the design, or None where the oscillator is the clock."""
-        source = round(platform.default_clk_frequency)
-        if source == self.frequency:
-            return None
-        return family_of(platform).pll(platform.request(platform.default_clk, dir="-"), source, self.frequency)
-
-    def clock(self, platform: Any) -> int:
-        """The frequency that the design's clock has, in Hz."""
-        source = round(platform.default_clk_frequency)
-        if source == self.frequency:
-            return source
-        return round(family_of(platform).pll.choose(source, self.frequency).output)
-
-    def slower(self, platform: Any, hertz: float) -> float | None:
-        """The highest clock up to ``hertz`` that can be made, in MHz, a multiple of 0.5; None if there is none."""
-        for half in range(math.floor(hertz / 5e5), 1, -1):
-            try:
-                made = replace(self, frequency=half * 500_000).clock(platform)
-            except ValueError:
-                continue
-            if made <= hertz:
-                return half / 2
-        return None
 
 
 _THREE = {"pass": ("led", 0), "fail": ("led", 1), "heartbeat": ("led", 2)}

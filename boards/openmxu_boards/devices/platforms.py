@@ -7,7 +7,7 @@ from amaranth.vendor import GowinPlatform, LatticeECP5Platform
 from amaranth_boards.orangecrab_r0_2 import OrangeCrabR0_2_25FPlatform
 from amaranth_boards.resources import LEDResources, UARTResource
 
-from openmxu_boards.devices.vendors import GateMatePlatform
+from openmxu_boards.families.gatemate.gatemate_platform import GateMatePlatform
 
 
 class ColorlightI5Platform(LatticeECP5Platform):

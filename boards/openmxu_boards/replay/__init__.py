@@ -14,7 +14,7 @@
             netlist after routing ───────────┘
 """
 
-from openmxu_boards.replay.circuit import Cell, Circuit, CircuitError, Clock
+from openmxu_boards.families.circuit import Cell, Circuit, CircuitError, Clock
 from openmxu_boards.replay.folder import Pin, find_pin
 from openmxu_boards.replay.simulator import compile_circuit
 from openmxu_boards.replay.verdict import Checked, Verdict, check, simulate_bitstream, watch

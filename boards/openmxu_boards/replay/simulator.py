@@ -1,16 +1,15 @@
 """From a circuit to a program with its pins."""
 
-import importlib.resources
 from collections.abc import Callable
 
-from openmxu_boards.replay.circuit import Circuit, CircuitError
+from openmxu_boards.families import FAMILIES
+from openmxu_boards.families.circuit import Circuit, CircuitError
 from openmxu_boards.simulated.verilated import Program, VerilogError, compile_verilog
 
 
 def cell_models() -> dict[str, str]:
     """The cells that circuits are made of, as texts in Verilog by the names of their files."""
-    cells = importlib.resources.files(__package__).joinpath("cells")
-    return {name: cells.joinpath(name).read_text() for name in ("ice40.v", "ecp5.v", "gowin.v", "gatemate.v")}
+    return {name: text for family in FAMILIES for name, text in family.models().items()}
 
 
 def compile_circuit(

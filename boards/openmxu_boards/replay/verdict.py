@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from openmxu_boards.bitstream.flow import SUMMARY
+from openmxu.pages.tables import counted
+from openmxu_boards.bitstream.plan import SUMMARY
 from openmxu_boards.bitstream.top import blink_at
 from openmxu_boards.devices.boards import Board, find_board
+from openmxu_boards.families.circuit import Circuit
 from openmxu_boards.host import BoardError, Host
 from openmxu_boards.host.check import check as check_products
 from openmxu_boards.host.network import check_network
-from openmxu_boards.replay.circuit import Circuit
 from openmxu_boards.replay.folder import Pin, find_pin, read_build
 from openmxu_boards.replay.simulator import compile_circuit
 from openmxu_boards.simulated.pin_link import PinLink
@@ -35,14 +36,15 @@ _PRODUCTS = 5
 class Verdict:
     """The outcome of a simulation, read from the lights or at the UART."""
 
-    rounds: int
-    """Completed rounds of the self-test, a lower bound: the heartbeat toggles once per batch."""
+    count: int
+    """Rounds of the self-test that are complete for certain, the heartbeat changes after a number of them; or products
+    of a system."""
     cycles: int
     """Cycles of the clock since power-up."""
     problem: str
     """The failure, in words; empty if there was none."""
-    noun: str = "rounds"
-    """Noun of the count: rounds of the self-test, or products of the system."""
+    noun: str = "round"
+    """Noun of the count, for one."""
 
 
 @dataclass(frozen=True)
@@ -69,8 +71,7 @@ class Checked:
         verdict = self.verdict
         what = "the netlist after routing" if self.file.endswith(".json") else "the bitstream"
         cells = ", ".join(f"{number:,} {model}" for model, number in self.circuit.census.items())
-        noun = verdict.noun.removesuffix("s" * (verdict.rounds == 1))
-        outcome = f"{verdict.rounds:,} {noun} passed" if self.passed else f"FAILED: {verdict.problem}"
+        outcome = f"{counted(verdict.count, verdict.noun)} passed" if self.passed else f"FAILED: {verdict.problem}"
         return "\n".join(
             [
                 f"{self.board.name}: {outcome}",
@@ -119,7 +120,7 @@ def _play(board: Board, simulation: Simulation, report: Mapping[str, Any], round
         link = PinLink(pins, clock=clock, baud=baud)
         networks = report["design"] == "network"
         problem = _compute(link, products, networks=networks)
-        return Verdict(products, link.cycles, problem, "programs" if networks else "products")
+        return Verdict(products, link.cycles, problem, "program" if networks else "product")
     beat = 1 << blink_at(report["frequency"])
     lights = {name: find_pin(platform, *resource) for name, resource in board.leds.items()}
     return watch(simulation, lights, beat, beat if rounds is None else rounds)

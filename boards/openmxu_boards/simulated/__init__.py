@@ -10,10 +10,11 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from openmxu.export.verilog import to_verilog
+from openmxu_boards.families.circuit import PINS
 from openmxu_boards.simulated.pin_link import Disturbance, PinLink
 from openmxu_boards.simulated.pins import AmaranthPins, CircuitPins, Pins
 from openmxu_boards.simulated.terminal import Terminal
-from openmxu_boards.simulated.verilated import PINS, Program, compile_verilog, is_available
+from openmxu_boards.simulated.verilated import Program, compile_verilog, is_available
 from openmxu_boards.soc.system import UartSoc
 
 __all__ = ["Terminal", "new_pins", "new_program", "simulated_link"]

@@ -24,9 +24,6 @@ from openmxu.runtime.extras import install
 from openmxu.runtime.native import program_identity
 from openmxu_sim.netlist.native import open_library
 
-PINS = 64
-"""The most input pins, and output pins."""
-
 Levels = npt.NDArray[np.uint8]
 """0 or 1 for each clock cycle."""
 

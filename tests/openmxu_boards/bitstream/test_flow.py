@@ -24,6 +24,7 @@ from openmxu.unit.pe import ProcessingElement
 from openmxu.yosys import yowasp
 from openmxu_boards import Clock, build, find_board, with_options
 from openmxu_boards.bitstream import flow
+from openmxu_boards.bitstream.plan import make_plan
 from openmxu_boards.bitstream.report import LongestPath, read_clocks
 from openmxu_boards.bitstream.route import route
 
@@ -157,7 +158,7 @@ def test_build_with_the_netlist(
 @pytest.mark.parametrize("given", [{}, {"nextpnr_opts": "--tmg-ripup"}], ids=["of the family", "of the board"])
 def test_options_of_nextpnr(given: dict[str, str]) -> None:
     """A board's take the place of its family's, beside what every build needs."""
-    options = flow._plan(replace(find_board("ulx3s-12f"), overrides=given), echo).placement
+    options = make_plan(replace(find_board("ulx3s-12f"), overrides=given), echo).placement
     assert {"--freq", "--report", "--timing-allow-fail"} <= set(options)
     assert [each in options for each in ("--placer-heap-timingweight", "--tmg-ripup")] == [not given, bool(given)]
 

@@ -14,11 +14,12 @@ from openmxu.cli import frame
 from openmxu.export.provenance import provenance
 from openmxu_boards import build, find_board
 from openmxu_boards.bitstream.top import blink_at
-from openmxu_boards.replay import CircuitError, Pin, check, compile_circuit, find_pin, ice40, watch
-from openmxu_boards.replay.bitmap import read_bitmap
-from openmxu_boards.replay.chip import FOLDER, find_chip
-from openmxu_boards.replay.circuit import ONE, ZERO, Cell, Circuit, Clock
-from openmxu_boards.replay.folder import unpack
+from openmxu_boards.families.circuit import ONE, ZERO, Cell, Circuit, Clock
+from openmxu_boards.families.ice40 import ice40_reader as ice40
+from openmxu_boards.families.ice40 import unpack
+from openmxu_boards.families.ice40.bitmap import read_bitmap
+from openmxu_boards.families.ice40.chip import FOLDER, find_chip
+from openmxu_boards.replay import CircuitError, Pin, check, compile_circuit, find_pin, watch
 from openmxu_boards.replay.verdict import CYCLES
 from openmxu_boards.simulated.verilated import _find_compiler, _find_verilator
 
@@ -91,7 +92,7 @@ BLINKING = {"pass": Pin("P", True), "fail": Pin("F", True)}
 def test_lights(lights: dict[str, Pin], changes: Any, rounds: int, verdict: tuple[int, int, str]) -> None:
     assert CYCLES == 1000
     seen = watch(Lights(**changes), lights, 4, rounds)  # type: ignore[arg-type]
-    assert (seen.rounds, seen.cycles, seen.problem) == verdict
+    assert (seen.count, seen.cycles, seen.problem) == verdict
 
 
 def test_folders(tmp_path: Path, refused: Said) -> None:
@@ -192,7 +193,7 @@ def test_icebreaker(tmp_path: Path) -> None:
     assert checked.passed, str(checked)
     board = find_board("icebreaker")
     beat = 1 << blink_at(board.frequency)
-    assert checked.verdict.rounds == beat
+    assert checked.verdict.count == beat
     assert beat * 400 < checked.verdict.cycles < beat * 600
 
     bitmap = read_bitmap(unpack((tmp_path / "selftest.bin").read_bytes(), lambda line: None))

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from openmxu_boards.families.gowin.gowin_reader import _pins, read_circuit
 from openmxu_boards.replay import Circuit, CircuitError
-from openmxu_boards.replay.gowin import _pins, read_circuit
 
 from ..testbenches import verilated
 from .pairs import CellByCell, compare, replayed, words, yosys

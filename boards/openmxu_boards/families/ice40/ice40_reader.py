@@ -8,9 +8,9 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from openmxu_boards.replay.bitmap import Bitmap
-from openmxu_boards.replay.chip import Chip, Place
-from openmxu_boards.replay.circuit import ONE, ZERO, Cell, Circuit, CircuitError, Clock
+from openmxu_boards.families.circuit import ONE, ZERO, Cell, Circuit, CircuitError, Clock
+from openmxu_boards.families.ice40.bitmap import Bitmap
+from openmxu_boards.families.ice40.chip import Chip, Place
 
 _TRUTH = (4, 14, 15, 5, 6, 16, 17, 7, 3, 13, 12, 2, 1, 11, 10, 0)
 """The bit of a logic cell that is the output for inputs 0, 1, ... of its LUT."""

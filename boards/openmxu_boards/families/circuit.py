@@ -3,7 +3,8 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from openmxu_boards.simulated.verilated import PINS
+PINS = 64
+"""The most input pins, and output pins, of a simulation."""
 
 ZERO, ONE = "1'b0", "1'b1"
 """Constants in place of wires."""

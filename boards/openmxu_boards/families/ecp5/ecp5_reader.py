@@ -6,8 +6,8 @@ and is not undone here.
 
 from typing import Any, ClassVar
 
-from openmxu_boards.replay.circuit import ONE, ZERO, Circuit, CircuitError
-from openmxu_boards.replay.netlist import Part, Reader, inverse, parse
+from openmxu_boards.families.circuit import ONE, ZERO, Circuit, CircuitError
+from openmxu_boards.families.netlist import Part, Reader, inverse, parse
 
 _DPRAM_ADDRESS = "DBCA"
 """Inputs of a LUT that form the address of a memory, the lowest bit first."""

@@ -12,8 +12,8 @@ from importlib.resources import as_file, files
 from typing import Any, ClassVar
 
 from openmxu_boards import tools
-from openmxu_boards.replay.circuit import ONE, ZERO, Circuit, CircuitError
-from openmxu_boards.replay.netlist import Part, Reader, inverse, parse
+from openmxu_boards.families.circuit import ONE, ZERO, Circuit, CircuitError
+from openmxu_boards.families.netlist import Part, Reader, inverse, parse
 
 _ALU_TABLES: Mapping[int | str, int] = {
     "C2L": 0x0000,

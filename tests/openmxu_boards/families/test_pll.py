@@ -12,7 +12,11 @@ from amaranth.lib import io
 from amaranth.lib.wiring import Out
 from amaranth.sim import Simulator
 
-from openmxu_boards.devices.clocks import HOLD, TOLERANCE, Ecp5Pll, GateMatePll, GowinPll, Ice40Pll, Pll, add_clock
+from openmxu_boards.families.ecp5.ecp5_pll import Ecp5Pll
+from openmxu_boards.families.gatemate.gatemate_pll import GateMatePll
+from openmxu_boards.families.gowin.gowin_pll import GowinPll
+from openmxu_boards.families.ice40.ice40_pll import Ice40Pll
+from openmxu_boards.families.pll import HOLD, TOLERANCE, Pll, add_clock
 
 from ...conftest import slow
 from ..testbenches import Held

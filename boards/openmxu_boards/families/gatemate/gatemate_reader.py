@@ -9,8 +9,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-from openmxu_boards.replay.circuit import ONE, ZERO, Circuit
-from openmxu_boards.replay.netlist import Part, Reader, inverse, parse
+from openmxu_boards.families.circuit import ONE, ZERO, Circuit
+from openmxu_boards.families.netlist import Part, Reader, inverse, parse
 
 _BANKS = {
     "left": {27: "SA", 71: "SB"},

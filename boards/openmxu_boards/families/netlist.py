@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
-from openmxu_boards.replay.circuit import ONE, ZERO, Cell, Circuit, CircuitError, Clock
+from openmxu_boards.families.circuit import ONE, ZERO, Cell, Circuit, CircuitError, Clock
 
 Bits = str | None | Sequence[str | None]
 """A wire, or several, the lowest bit first."""
@@ -204,3 +204,8 @@ class Reader:
 def _words(ports: Mapping[str, Bits]) -> dict[str, Any]:
     """Ports of one bit as words."""
     return {port: (bits,) if bits is None or isinstance(bits, str) else tuple(bits) for port, bits in ports.items()}
+
+
+def port_names(name: str, width: int, first: int = 0) -> list[str]:
+    """The ports of a word: ``D0``, ``D1`` and so on."""
+    return [f"{name}{number}" for number in range(first, first + width)]

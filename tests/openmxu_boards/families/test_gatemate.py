@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from openmxu_boards.families.gatemate.gatemate_reader import _pin, read_circuit
 from openmxu_boards.replay import Circuit, CircuitError
-from openmxu_boards.replay.gatemate import _pin, read_circuit
 
 from ..testbenches import verilated
 from .pairs import CellByCell, compare, replayed, yosys

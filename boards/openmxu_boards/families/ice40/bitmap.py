@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from openmxu_boards.replay.chip import Bits, Place
-from openmxu_boards.replay.circuit import CircuitError
+from openmxu_boards.families.circuit import CircuitError
+from openmxu_boards.families.ice40.chip import Bits, Place
 
 
 @dataclass(frozen=True)

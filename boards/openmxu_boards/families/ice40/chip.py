@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
 
-from openmxu_boards.replay.circuit import CircuitError
+from openmxu_boards.families.circuit import CircuitError
 
 FOLDER = "OPENMXU_ICESTORM"
 """The variable that names the folder of the databases, unless it is one of the usual folders."""

@@ -17,11 +17,19 @@ from amaranth.lib.wiring import In, Out
 from openmxu.export.verilog import to_rtlil
 from openmxu.runtime import process
 from openmxu.yosys import yowasp
-from openmxu_boards.devices.clocks import Ecp5Pll, GateMatePll, GowinPll, Ice40Pll, Pll
-from openmxu_boards.replay import Circuit, CircuitError, compile_circuit, ecp5, gatemate, gowin, ice40
-from openmxu_boards.replay.bitmap import Bitmap, read_bitmap
-from openmxu_boards.replay.chip import find_chip
-from openmxu_boards.replay.folder import unpack
+from openmxu_boards.families.ecp5 import ecp5_reader as ecp5
+from openmxu_boards.families.ecp5.ecp5_pll import Ecp5Pll
+from openmxu_boards.families.gatemate import gatemate_reader as gatemate
+from openmxu_boards.families.gatemate.gatemate_pll import GateMatePll
+from openmxu_boards.families.gowin import gowin_reader as gowin
+from openmxu_boards.families.gowin.gowin_pll import GowinPll
+from openmxu_boards.families.ice40 import ice40_reader as ice40
+from openmxu_boards.families.ice40 import unpack
+from openmxu_boards.families.ice40.bitmap import Bitmap, read_bitmap
+from openmxu_boards.families.ice40.chip import find_chip
+from openmxu_boards.families.ice40.ice40_pll import Ice40Pll
+from openmxu_boards.families.pll import Pll
+from openmxu_boards.replay import Circuit, CircuitError, compile_circuit
 
 from ...clocked import clocked
 from ...conftest import thorough
