@@ -36,7 +36,6 @@ def write_pages(
 
 
 def _read(build: Path) -> tuple[dict[str, Any], str]:
-    """A build's report, and its drawing."""
     try:
         texts = [(build / name).read_text() for name in (SUMMARY, PLACEMENT)]
     except OSError as error:
@@ -60,7 +59,6 @@ def _throughput(build: Mapping[str, Any], tell: Callable[[str], None]) -> dict[s
 
 
 def _board(build: Mapping[str, Any]) -> Board | None:
-    """The board of a build with its unit and clock."""
     name, unit = build["board"], build["unit"]
     known = {key: unit[key] for key in ("rows", "columns", "stages", "terms") if key in unit}
     board = with_options(find_board(name), **known)
@@ -68,5 +66,4 @@ def _board(build: Mapping[str, Any]) -> Board | None:
 
 
 def _with_drawings(body: str, drawings: Mapping[str, str]) -> str:
-    """HTML with its pictures in it."""
     return re.sub(r'<img src="([^"]*)"[^>]*>', lambda match: f'<div class="wide">{drawings[match[1]]}</div>', body)

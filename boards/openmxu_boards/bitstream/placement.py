@@ -73,7 +73,6 @@ class Placement:
 
     @cached_property
     def cells(self) -> Counter[str]:
-        """Cells by part."""
         cells: Counter[str] = Counter()
         for parts in self.tiles.values():
             cells.update(parts)
@@ -117,7 +116,6 @@ class Placement:
 
     @cached_property
     def _sides(self) -> tuple[int, int]:
-        """Rows and columns of the array."""
         indices = [list(map(int, match.groups())) for part in self.cells if (match := _ELEMENT.fullmatch(part))]
         return max((row for row, _ in indices), default=0) + 1, max((column for _, column in indices), default=0) + 1
 

@@ -13,17 +13,8 @@ from openmxu_boards.families import Family, family_of
 
 _DESIGN = "design"
 
-SUMMARY = "report.json"
-"""The report on a build."""
-
-ROUTED = "routed.json"
-"""The netlist after routing."""
-
-PLACEMENT = "placement.svg"
-"""The drawing of the places of the parts."""
-
-FIGURES = "nextpnr.json"
-"""nextpnr's own report."""
+SUMMARY, ROUTED, PLACEMENT, FIGURES = "report.json", "routed.json", "placement.svg", "nextpnr.json"
+"""The report on a build, the netlist after routing, the drawing of the places of the parts, and nextpnr's own report."""
 
 _AFTERWARDS = {"dfu-suffix"}
 """Steps of platforms on a finished bitstream that its loader does not need."""

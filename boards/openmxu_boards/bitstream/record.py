@@ -45,7 +45,6 @@ def drawing_name(build: Mapping[str, Any]) -> str:
 
 
 def of_json(record: str) -> list[dict[str, Any]]:
-    """The builds of a record."""
     try:
         builds: list[dict[str, Any]] = json.loads(record)["builds"]
         list(map(_key, builds))
@@ -83,7 +82,6 @@ def _tables(builds: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def _one(build: Mapping[str, Any], drawings: str, heading: str) -> list[str]:
-    """The section on a single build."""
     title = f"{build['board']}, {build['design']}, {size(build['unit'])}"
     path, seeds = build["path"], build["megahertz"].items()
     commit = build["tools"]["OpenMXU"].rpartition("commit ")[2]
@@ -115,7 +113,6 @@ def _one(build: Mapping[str, Any], drawings: str, heading: str) -> list[str]:
 
 
 def _code(cell: str) -> str:
-    """A cell for people."""
     signal, of, part = described(cell).partition(" of ")
     return f"`{signal}`{of}{part}"
 

@@ -16,7 +16,6 @@ class Clock:
     """Timing of one clock, in MHz."""
 
     name: str
-    """nextpnr's name of the net."""
     fmax: float
     """Frequency that the routed design reaches, in nextpnr's worst case."""
     constraint: float
@@ -24,7 +23,6 @@ class Clock:
 
     @property
     def met(self) -> bool:
-        """Whether the design is fast enough."""
         return self.fmax >= self.constraint
 
     def __str__(self) -> str:
@@ -78,15 +76,12 @@ class BuildReport:
     """A finished build."""
 
     board: Board
-    """The board that it was built for."""
     design: str
     """Name of the design, and of the bitstream: ``"system"``, ``"selftest"``, or another."""
     frequency: int
     """Frequency of the design's clock, in Hz: the board's, or the nearest one that its PLL makes."""
     bitstream: Path
-    """Path of the bitstream."""
     clocks: tuple[Clock, ...]
-    """All clocks with a constraint."""
     utilisation: tuple[Usage, ...]
     """The kinds of cells that are used, by nextpnr's names: on iCE40 ``ICESTORM_LC`` is a logic cell of
     LUT, carry and flip-flop, ``ICESTORM_RAM`` a memory, ``ICESTORM_DSP`` a multiplier; on ECP5
@@ -96,9 +91,7 @@ class BuildReport:
     path: LongestPath | None
     """The path that limits the clock, if there are registers."""
     versions: Mapping[str, str]
-    """Versions of the packages that made the bitstream."""
     seed: int
-    """Seed of nextpnr."""
     runs: Mapping[int, float]
     """MHz that each seed's run reached."""
     seconds: Mapping[str, float]
@@ -151,7 +144,6 @@ class BuildReport:
 
 
 def unit_of(board: Board) -> dict[str, Any]:
-    """The parameters of a board's unit."""
     config = board.config
     return {
         "rows": config.rows,

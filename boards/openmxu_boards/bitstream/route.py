@@ -37,7 +37,6 @@ _TOP = "registered"
 
 
 DEVICES: Mapping[str, Device] = dict(sorted(pair for family in FAMILIES for pair in family.devices.items()))
-"""The devices by name."""
 
 
 class _Registered(wiring.Component):
@@ -77,15 +76,12 @@ class Routed:
     path: LongestPath | None
     """The longest path, for the median seed."""
     versions: Mapping[str, str]
-    """Versions of the packages that made the figures."""
 
     @property
     def median(self) -> float:
-        """Median of the clocks, in MHz."""
         return _median(self.megahertz)[1]
 
     def to_json(self) -> str:
-        """The figures as JSON."""
         fields = {"design": self.design, "device": self.device, "median": self.median}
         seeds = {str(seed): clock for seed, clock in self.megahertz.items()}
         rest = {
@@ -109,7 +105,6 @@ class Routed:
 
 
 def find_device(name: str) -> Device:
-    """The device called ``name``."""
     if name not in DEVICES:
         raise ValueError(f"device must be one of {', '.join(DEVICES)}, not {name!r}")
     return DEVICES[name]
@@ -152,7 +147,6 @@ def _median(clocks: Mapping[int, float]) -> tuple[int, float]:
 
 
 def _place(target: Device, work: Path, seed: int, tell: Callable[[str], None]) -> Any:
-    """Place and route with one seed; nextpnr's report."""
     folder = work / str(seed)
     folder.mkdir()
     (folder / "design.json").write_bytes((work / "design.json").read_bytes())

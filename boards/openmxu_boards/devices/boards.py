@@ -18,13 +18,14 @@ from openmxu_boards.tools import missing
 Place = tuple[str, int] | tuple[str, int, str]
 """A resource of a platform and its number, and a part of it if it has parts."""
 
+LIGHTS = ("pass", "fail", "heartbeat")
+
 
 @dataclass(frozen=True)
 class Board:
     """A board, and the unit that fits its device."""
 
     name: str
-    """Name in commands."""
     title: str
     device: str
     """The maker's name of the board, and the device on it."""
@@ -32,7 +33,6 @@ class Board:
     """The wanted frequency of the design's clock in Hz. If it is not the oscillator's, a PLL makes it or the nearest
     one, see :mod:`openmxu_boards.families.pll`."""
     config: MxuConfig
-    """The unit."""
     platform: tuple[str, str]
     """Module and class of its pin table."""
     leds: Mapping[str, Place]
@@ -51,13 +51,11 @@ class Board:
     seed: int = 1
     """Seed of nextpnr, unless several are tried."""
     overrides: Mapping[str, str] = field(default_factory=dict)
-    """Options of the platform's tools."""
     buffers: Buffers = field(default_factory=Buffers)
     """Sizes of the buffers of the system that answers a host."""
     counters: bool = True
     """Whether the unit's counters fit beside it."""
     baud: int = 1_000_000
-    """Bits per second of its UART."""
     accelerator: AcceleratorConfig | None = None
     """The accelerator that fits its device, in place of the unit; ``None``: none is known to."""
     accelerator_clock: float | None = None
@@ -65,7 +63,6 @@ class Board:
 
     @property
     def summary(self) -> str:
-        """One line for people."""
         config = self.config
         return (
             f"{self.title} ({self.device}): {config.rows}x{config.columns} unit, {config.source} in, "
@@ -91,130 +88,87 @@ class Board:
             raise missing("amaranth-boards") from None
 
 
-_THREE = {"pass": ("led", 0), "fail": ("led", 1), "heartbeat": ("led", 2)}
+def _unit(side: int, stages: int) -> MxuConfig:
+    # Operands come as bf16: converters of fp32 are most of the edges of large arrays, and a fifth of small devices.
+    return MxuConfig(rows=side, columns=side, stages=stages, source=BF16, depth=16)
+
+
+_LEDS: tuple[Place, ...] = (("led", 0), ("led", 1), ("led", 2))
+_THREE = dict(zip(LIGHTS, _LEDS, strict=True))
 _THREE_LIGHTS = "LED 0 is on while all results are right, 1 stays on after a wrong one, 2 blinks"
-_ONE = {"pass": ("led", 0)}
+_ONE = {"pass": _LEDS[0]}
 _ONE_LIGHTS = "the LED blinks while all results are right, and stays on after a wrong one"
+_OURS = "openmxu_boards.devices.platforms"
+_LARGE = Buffers(weights=1024, activations=4096, results=1024)
 
 
-def _ulx3s(size: str, frequency: int, side: int, stages: int, *, quick: bool = False) -> Board:
+def _ulx3s(size: str, frequency: int, side: int, stages: int, **more: Any) -> Board:
     return Board(
-        f"ulx3s-{size.lower()}",
-        "ULX3S",
-        f"LFE5U-{size}",
-        frequency,
-        # Operands come as bf16 to larger arrays: converters of fp32 are most of the edges.
-        MxuConfig(rows=side, columns=side, stages=stages, source=BF16, depth=16),
-        platform=("amaranth_boards.ulx3s", f"ULX3S_{size}_Platform"),
-        leds=_THREE,
-        lights=_THREE_LIGHTS,
-        programmer="openFPGALoader --board ulx3s",
+        *(f"ulx3s-{size.lower()}", "ULX3S", f"LFE5U-{size}", frequency, _unit(side, stages)),
+        *(("amaranth_boards.ulx3s", f"ULX3S_{size}_Platform"), _THREE, _THREE_LIGHTS, "openFPGALoader --board ulx3s"),
         uart_note="USB socket US1",
-        quick=quick,
-        buffers=Buffers(weights=1024, activations=4096, results=1024),
-        accelerator=AcceleratorConfig(size=4, stages=7) if size == "25F" else None,
+        buffers=_LARGE,
         accelerator_clock=70,
+        **more,
     )
 
 
-BOARDS: dict[str, Board] = {
-    board.name: board
-    for board in (
-        # Operands come as bf16: that leaves a fifth of the device free.
-        Board(
-            "icebreaker",
-            "iCEBreaker",
-            "iCE40UP5K",
-            24_000_000,
-            MxuConfig(rows=2, columns=2, stages=5, source=BF16, depth=16),
-            platform=("amaranth_boards.icebreaker", "ICEBreakerPlatform"),
-            leds={"pass": ("led_g", 0), "fail": ("led_r", 0)},
-            lights="green blinks while all results are right, red stays on after a wrong one",
-            programmer="iceprog",
-            quick=True,
-            overrides={
-                # The unit never reads a place of its accumulator bank in the cycle in which it is written (that
-                # is what config.row_latency is for), but Amaranth has no way to say so: without this, Yosys adds
-                # bypasses of 75 LUTs and 206 flip-flops.
-                "script_after_read": "setparam -set COLLISION_X_MASK 1'1 */r:TRANSPARENCY_MASK=1'0"
-            },
-            buffers=Buffers(weights=256, activations=1024, results=256, queue=False),
-            counters=False,  # neither counters nor a queue fit beside the rest
-        ),
-        _ulx3s("12F", 90_000_000, 2, 6, quick=True),
-        _ulx3s("25F", 85_000_000, 4, 7),
-        _ulx3s("45F", 75_000_000, 4, 7),
-        _ulx3s("85F", 70_000_000, 10, 7),
-        Board(
-            "orangecrab",
-            "OrangeCrab r0.2",
-            "LFE5U-25F",
-            75_000_000,
-            MxuConfig(rows=4, columns=4, stages=7, source=BF16, depth=16),
-            platform=("openmxu_boards.devices.platforms", "OrangeCrabPlatform"),
-            leds={"pass": ("rgb_led", 0, "g"), "fail": ("rgb_led", 0, "r"), "heartbeat": ("rgb_led", 0, "b")},
-            lights="green is on while all results are right, red stays on after a wrong one, blue blinks",
-            programmer="dfu-util -a 0 -D",
-            uart_note="pins 0 (receives) and 1 (sends), for a cable with a converter, at 3.3 V",
-            buffers=Buffers(weights=1024, activations=4096, results=1024),
-        ),
-        Board(
-            "colorlight-i5",
-            "Colorlight i5",
-            "LFE5U-25F",
-            75_000_000,
-            MxuConfig(rows=4, columns=4, stages=7, source=BF16, depth=16),
-            platform=("openmxu_boards.devices.platforms", "ColorlightI5Platform"),
-            leds=_ONE,
-            lights=_ONE_LIGHTS,
-            programmer="openFPGALoader --board colorlight-i5",
-            uart_note="the USB socket of the extension board",
-            buffers=Buffers(weights=1024, activations=4096, results=1024),
-        ),
-        Board(
-            "tang-nano-9k",
-            "Tang Nano 9K",
-            "GW1NR-9C",
-            67_500_000,
-            MxuConfig(rows=2, columns=2, stages=6, source=BF16, depth=16),
-            platform=("amaranth_boards.tang_nano_9k", "TangNano9kPlatform"),
-            leds=_THREE,
-            lights=_THREE_LIGHTS,
-            programmer="openFPGALoader --board tangnano9k",
-            quick=True,
-        ),
-        Board(
-            "tang-nano-20k",
-            "Tang Nano 20K",
-            "GW2AR-18C",
-            81_000_000,
-            # A flip-flop takes the LUT beside it unless that feeds it: in six stages nextpnr finds no places for 4x4,
-            # in four none for an accelerator.
-            MxuConfig(rows=4, columns=4, stages=4, source=BF16, depth=16),
-            platform=("openmxu_boards.devices.platforms", "TangNano20kPlatform"),
-            leds=_THREE,
-            lights=_THREE_LIGHTS,
-            programmer="openFPGALoader --board tangnano20k",
-        ),
-        Board(
-            "gatemate-a1-evb",
-            "Olimex GateMateA1-EVB",
-            "CCGM1A1",
-            20_000_000,
-            MxuConfig(rows=2, columns=2, stages=6, source=BF16, depth=16),
-            platform=("openmxu_boards.devices.platforms", "GateMateA1EvbPlatform"),
-            leds=_ONE,
-            lights=_ONE_LIGHTS,
-            programmer="openFPGALoader --board olimex_gatemateevb",
-            seed=2,  # with 1, nextpnr 0.11.1 reads beyond its memory
-        ),
-    )
-}
-"""The boards by name."""
+_TABLE = (
+    Board(
+        *("icebreaker", "iCEBreaker", "iCE40UP5K", 24_000_000, _unit(2, 5)),
+        platform=("amaranth_boards.icebreaker", "ICEBreakerPlatform"),
+        leds={"pass": ("led_g", 0), "fail": ("led_r", 0)},
+        lights="green blinks while all results are right, red stays on after a wrong one",
+        programmer="iceprog",
+        quick=True,
+        # The unit never reads a place of its accumulator bank in the cycle in which it is written (that is what
+        # config.row_latency is for), but Amaranth has no way to say so: without this, Yosys adds bypasses of 75 LUTs
+        # and 206 flip-flops.
+        overrides={"script_after_read": "setparam -set COLLISION_X_MASK 1'1 */r:TRANSPARENCY_MASK=1'0"},
+        buffers=Buffers(weights=256, activations=1024, results=256, queue=False),
+        counters=False,  # neither counters nor a queue fit beside the rest
+    ),
+    _ulx3s("12F", 90_000_000, 2, 6, quick=True),
+    _ulx3s("25F", 85_000_000, 4, 7, accelerator=AcceleratorConfig(size=4, stages=7)),
+    _ulx3s("45F", 75_000_000, 4, 7),
+    _ulx3s("85F", 70_000_000, 10, 7),
+    Board(
+        *("orangecrab", "OrangeCrab r0.2", "LFE5U-25F", 75_000_000, _unit(4, 7), (_OURS, "OrangeCrabPlatform")),
+        leds={"pass": ("rgb_led", 0, "g"), "fail": ("rgb_led", 0, "r"), "heartbeat": ("rgb_led", 0, "b")},
+        lights="green is on while all results are right, red stays on after a wrong one, blue blinks",
+        programmer="dfu-util -a 0 -D",
+        uart_note="pins 0 (receives) and 1 (sends), for a cable with a converter, at 3.3 V",
+        buffers=_LARGE,
+    ),
+    Board(
+        *("colorlight-i5", "Colorlight i5", "LFE5U-25F", 75_000_000, _unit(4, 7), (_OURS, "ColorlightI5Platform")),
+        *(_ONE, _ONE_LIGHTS, "openFPGALoader --board colorlight-i5"),
+        uart_note="the USB socket of the extension board",
+        buffers=_LARGE,
+    ),
+    Board(
+        *("tang-nano-9k", "Tang Nano 9K", "GW1NR-9C", 67_500_000, _unit(2, 6)),
+        *(("amaranth_boards.tang_nano_9k", "TangNano9kPlatform"), _THREE, _THREE_LIGHTS),
+        programmer="openFPGALoader --board tangnano9k",
+        quick=True,
+    ),
+    # A flip-flop takes the LUT beside it unless that feeds it: in six stages nextpnr finds no places for 4x4, in four
+    # none for an accelerator.
+    Board(
+        *("tang-nano-20k", "Tang Nano 20K", "GW2AR-18C", 81_000_000, _unit(4, 4), (_OURS, "TangNano20kPlatform")),
+        *(_THREE, _THREE_LIGHTS, "openFPGALoader --board tangnano20k"),
+    ),
+    Board(
+        *("gatemate-a1-evb", "Olimex GateMateA1-EVB", "CCGM1A1", 20_000_000, _unit(2, 6)),
+        *((_OURS, "GateMateA1EvbPlatform"), _ONE, _ONE_LIGHTS, "openFPGALoader --board olimex_gatemateevb"),
+        seed=2,  # with 1, nextpnr 0.11.1 reads beyond its memory
+    ),
+)
+
+BOARDS = {board.name: board for board in _TABLE}
 
 
 def boards() -> tuple[Board, ...]:
-    """All boards."""
     return tuple(BOARDS.values())
 
 
@@ -259,9 +213,9 @@ def own_board(platform: str) -> Board:
         name,
         str(getattr(made, "device", getattr(made, "part", "?"))),
         frequency,
-        MxuConfig(rows=2, columns=2, stages=5, source=BF16, depth=16),
-        platform=(module, name),
-        leds=leds,
+        _unit(2, 5),
+        (module, name),
+        leds,
         lights=", ".join(f"{' '.join(map(str, place))} is {light}" for light, place in leds.items()) or "no lights",
         programmer="openFPGALoader",
         uart=("uart", 0) if _has(made, "uart") else None,
@@ -271,11 +225,10 @@ def own_board(platform: str) -> Board:
 
 def _found_leds(platform: Any) -> dict[str, Place]:
     """The lights that a platform has, in the order in which they are needed."""
-    lights = ("pass", "fail", "heartbeat")
     if _has(platform, "led"):
-        return {light: ("led", number) for number, light in enumerate(lights) if _has(platform, "led", number)}
+        return {light: ("led", number) for number, light in enumerate(LIGHTS) if _has(platform, "led", number)}
     if _has(platform, "rgb_led"):
-        return {light: ("rgb_led", 0, part) for light, part in zip(lights, "grb", strict=True)}
+        return {light: ("rgb_led", 0, part) for light, part in zip(LIGHTS, "grb", strict=True)}
     return {}
 
 

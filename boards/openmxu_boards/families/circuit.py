@@ -19,15 +19,12 @@ class Cell:
     """An instance of a model."""
 
     model: str
-    """Its module in ``cells/``."""
     name: str
-    """Unique name of the instance."""
     inputs: Mapping[str, tuple[str, ...]]
     """The wires at each input, lowest bit first; constants are ``1'b0`` and ``1'b1``."""
     outputs: Mapping[str, tuple[str | None, ...]]
     """The wires at each output, lowest bit first; ``None``: not connected."""
     parameters: Mapping[str, str] = field(default_factory=dict)
-    """Verilog constants by name."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +32,6 @@ class Clock:
     """The clock of a simulation."""
 
     wire: str
-    """The wire that it drives."""
     source: str
     """Its source, for people: a pin, or a PLL."""
 
@@ -45,17 +41,14 @@ class Circuit:
     """Cells between pins."""
 
     clock: Clock
-    """The only clock."""
     inputs: Mapping[str, str]
     """The wire that each input pin drives."""
     outputs: Mapping[str, tuple[str, str]]
     """The wire that drives each output pin, and the one that enables it."""
     cells: tuple[Cell, ...]
-    """The cells, in no particular order."""
 
     @property
     def census(self) -> dict[str, int]:
-        """Number of cells of each model."""
         models = sorted(cell.model for cell in self.cells)
         return {model: models.count(model) for model in dict.fromkeys(models)}
 

@@ -27,7 +27,6 @@ class Device(NamedTuple):
 
     title: str
     stages: int
-    """The stages that suit it."""
     synthesis: str
     router: tuple[str, ...]
     """The command of Yosys that synthesizes, and the call of nextpnr."""
@@ -39,11 +38,8 @@ class Family:
 
     name: ClassVar[str]
     platform: ClassVar[type[Any]]
-    """Class of Amaranth's platforms."""
     pll: ClassVar[type[Pll]]
-    """The PLL between oscillator and clock."""
     bitstream: ClassVar[str]
-    """Extension of the file that is loaded."""
     cells: ClassVar[Cells]
     unpacks: ClassVar[bool] = False
     """Whether the bitstream itself is read back; else the netlist after routing is, and stays beside it."""
@@ -51,11 +47,9 @@ class Family:
     placement: ClassVar[str] = ""
     """Options of Yosys's command, and of nextpnr."""
     read_netlist: ClassVar["staticmethod[[str, str], Circuit]"]
-    """The circuit of a netlist after routing."""
     devices: ClassVar[Mapping[str, Device]] = {}
 
     def covers(self, platform: Any) -> bool:
-        """Whether a platform's device is one of the family."""
         return isinstance(platform, self.platform)
 
     def synthesis(self, platform: Any) -> str:

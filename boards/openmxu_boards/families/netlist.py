@@ -10,12 +10,10 @@ from openmxu_boards.families.circuit import ONE, ZERO, Cell, Circuit, CircuitErr
 Bits = str | None | Sequence[str | None]
 """A wire, or several, the lowest bit first."""
 
-Rule = Callable[[Any, Any], None]
-"""A reader's method for a kind of part."""
+Rule = Callable[[Any, Any], object]
 
 
 def parse(text: str) -> Mapping[str, Any]:
-    """The module of a netlist."""
     try:
         [module] = json.loads(text)["modules"].values()
         if not all(map(_is_cell, module["cells"].values())):
@@ -35,7 +33,6 @@ def _is_cell(cell: Mapping[str, Any]) -> bool:
 
 
 def inverse(wire: str) -> str:
-    """The inverse of a wire or a constant."""
     return {ZERO: ONE, ONE: ZERO}.get(wire, f"~{wire}")
 
 
@@ -59,7 +56,6 @@ class Part:
         return CircuitError(f"cell {self.name}, a {self.kind}, {what}: no model")
 
     def parameter(self, name: str, default: str) -> str:
-        """A parameter as text."""
         return str(self.parameters.get(name, default))
 
     def number(self, name: str, default: int) -> int:
@@ -81,11 +77,9 @@ class Part:
         return self.net(port) or default
 
     def inputs(self, ports: Sequence[str], default: str = ONE) -> tuple[str, ...]:
-        """The wires at several ports."""
         return tuple(self.input(port, default) for port in ports)
 
     def outputs(self, ports: Sequence[str]) -> tuple[str | None, ...]:
-        """The wires that several ports drive."""
         return tuple(self.net(port) for port in ports)
 
     def wire(self, port: str) -> str:
@@ -132,7 +126,6 @@ class Reader:
     """From parts to a circuit."""
 
     part: ClassVar[type[Part]] = Part
-    """Class of the parts made from cells."""
 
     rules: ClassVar[Mapping[str, tuple[Rule | None, Rule | None]]]
     """For each kind of cell, the rules applied before wires have their names, and after that."""

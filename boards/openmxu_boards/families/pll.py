@@ -39,7 +39,6 @@ class Range(NamedTuple):
     high: float
 
     def holds(self, hertz: float) -> bool:
-        """Whether a frequency in Hz is within."""
         return self.low * MEGA <= hertz <= self.high * MEGA
 
     def __str__(self) -> str:
@@ -65,7 +64,6 @@ class Pll(wiring.Component):
     """
 
     title: ClassVar[str]
-    """Name of the primitive."""
     factors: ClassVar[tuple[Sequence[int], int, Sequence[int]]]
     """What the input may be divided by, the most that the feedback may, and what the output may."""
     behind: ClassVar[bool] = False
@@ -171,7 +169,6 @@ def add_clock(m: Module, pll: Any) -> None:
 
 
 def _check_frequency(value: int, noun: str) -> int:
-    """Accept a frequency in Hz."""
     domain = f"{noun} must be a positive integer of Hz, not {value!r}"
     try:
         value = operator.index(value)

@@ -23,15 +23,12 @@ class Checked:
     words: int
     """Number of products, and of words in their results."""
     wrong: int
-    """Words that differ."""
     retries: int
     """Requests that had to be sent again."""
     seconds: float
-    """Duration by the link's clock."""
 
     @property
     def right(self) -> bool:
-        """Whether every bit is right."""
         return not self.wrong
 
     def __str__(self) -> str:

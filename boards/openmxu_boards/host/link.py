@@ -104,14 +104,12 @@ class SerialLink:
             raise OSError(f"port {port} cannot be opened: {_reason(error)}") from None
 
     def send(self, data: bytes) -> None:
-        """See :class:`Link`."""
         try:
             self._port.write(data)
         except self._gone as error:
             raise OSError(f"port {self.name} is gone: {_reason(error)}") from None
 
     def receive(self, seconds: float) -> bytes:
-        """See :class:`Link`."""
         deadline = self.now() + seconds
         simulated = self.name in CLOCKS
         try:
@@ -123,11 +121,9 @@ class SerialLink:
             raise OSError(f"port {self.name} is gone: {_reason(error)}") from None
 
     def now(self) -> float:
-        """See :class:`Link`."""
         return CLOCKS.get(self.name, time.monotonic)()
 
     def close(self) -> None:
-        """See :class:`Link`."""
         self._port.close()
 
 

@@ -86,7 +86,6 @@ class BoardPlayer:
         self.taken: list[tuple[int, float]] = []
 
     def play(self, network: CompiledNetwork, memories: Sequence[Memories]) -> Played:
-        """See :class:`~openmxu_sim.accelerator.players.Player`."""
         [own] = memories
         carried, now = self._host.carried, self._host.now()
         cycles, scratchpad = play_picture(self._host, network, own, whole=self._whole)
@@ -147,7 +146,6 @@ def _ask(host: Host, command: Command, arguments: bytes = b"", seconds: float = 
 
 
 def _rows(host: Host, rows: range) -> Halves:
-    """Read rows of the scratchpad."""
     size = accelerator_of(host).size
     beats = host.results(len(rows), 2 * size, first=rows.start)
     return np.array([read_words(beat, BF16.width, size) for beat in beats], np.uint16)

@@ -30,11 +30,8 @@ class Load(NamedTuple):
     weights: bool
     """Whether they are weights; else activations."""
     address: int
-    """Address of the first beat."""
     beats: bytes
-    """All beats, each in whole bytes."""
     size: int
-    """Bytes of a beat."""
 
     @property
     def cost(self) -> int:
@@ -43,7 +40,6 @@ class Load(NamedTuple):
 
     @property
     def end(self) -> int:
-        """The address after the last beat."""
         return self.address + len(self.beats) // self.size
 
 
@@ -63,7 +59,6 @@ class Program(NamedTuple):
     """The requests for a stimulus."""
 
     steps: Sequence[Load | Run]
-    """The requests, in order."""
     order: Sequence[int]
     """Numbers of the sums in the stimulus, in the order in which results come."""
 

@@ -29,7 +29,6 @@ CYCLES = 1000
 
 
 _PRODUCTS = 5
-"""Default number of products of a system."""
 
 
 @dataclass(frozen=True)
@@ -52,19 +51,14 @@ class Checked:
     """The result of simulating a build."""
 
     board: Board
-    """The board that it was built for."""
     file: str
-    """Name of the file that was simulated."""
     circuit: Circuit
-    """The circuit in that file."""
     verdict: Verdict
-    """The outcome of the simulation."""
     seconds: tuple[float, float]
     """Time to prepare the simulation, and to run it."""
 
     @property
     def passed(self) -> bool:
-        """Whether every result was right."""
         return not self.verdict.problem
 
     def __str__(self) -> str:

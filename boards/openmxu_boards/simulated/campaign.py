@@ -27,7 +27,6 @@ class Campaign:
     """The outcome of a campaign of faults."""
 
     counts: Counter[str] = field(default_factory=Counter)
-    """Faults by kind."""
     products: int = 0
     words: int = 0
     wrong: int = 0
@@ -37,11 +36,9 @@ class Campaign:
     hangs: int = 0
     """Times that the board did not answer through a sound cable afterwards, or answered wrongly."""
     retries: int = 0
-    """Requests that were sent again."""
 
     @property
     def passed(self) -> bool:
-        """Whether there was no wrong number and no hang."""
         return not self.wrong and not self.hangs
 
     def __str__(self) -> str:

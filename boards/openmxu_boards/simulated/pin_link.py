@@ -37,12 +37,10 @@ class PinLink:
         """Cycles until now, and bytes that the host has sent and received."""
 
     def send(self, data: bytes) -> None:
-        """See :class:`~openmxu_boards.host.link.Link`."""
         self.sent += len(data)
         self._queue = np.concatenate([self._queue, self._disturbance.sent(data, self._divisor)])
 
     def receive(self, seconds: float) -> bytes:
-        """See :class:`~openmxu_boards.host.link.Link`."""
         end = self.cycles + max(int(seconds * self._clock), _CHUNK)
         while self.cycles < end:
             levels, self._queue = self._queue[:_CHUNK], self._queue[_CHUNK:]

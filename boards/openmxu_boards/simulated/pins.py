@@ -26,7 +26,6 @@ class CircuitPins:
         self._simulation, self._rx, self._tx, self._inverted = simulation, rx, tx, inverted
 
     def play(self, rx: Levels) -> Levels:
-        """See :class:`Pins`."""
         return self._simulation.play(self._rx, rx ^ self._inverted[0], self._tx) ^ self._inverted[1]
 
 
@@ -49,7 +48,6 @@ class AmaranthPins:
         self._simulator.add_process(clock)
 
     def play(self, rx: Levels) -> Levels:
-        """See :class:`Pins`."""
         self._given, self._taken = rx, []
         while len(self._taken) < len(rx):
             self._simulator.advance()
@@ -74,7 +72,6 @@ class Reader:
 
     @property
     def idle(self) -> bool:
-        """Whether no byte is incomplete."""
         return not len(self._pending)
 
     def feed(self, levels: Levels) -> bytes:

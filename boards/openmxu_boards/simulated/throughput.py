@@ -24,7 +24,6 @@ class Throughput:
     """A product on a board, from the host's first byte to its last."""
 
     side: int
-    """Rows and columns of both matrices."""
     clock: int
     baud: int
     """Clock and baud rate of the board, in Hz and in bits per second."""
@@ -38,7 +37,6 @@ class Throughput:
 
     @property
     def seconds(self) -> float:
-        """Duration of the product."""
         return self.cycles / self.clock
 
     @property

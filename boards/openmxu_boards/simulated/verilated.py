@@ -52,14 +52,10 @@ class HasPins(Protocol):
     """A circuit that lists its pins, in the order of their bits."""
 
     @property
-    def inputs(self) -> Iterable[str]:
-        """The input pins."""
-        ...
+    def inputs(self) -> Iterable[str]: ...
 
     @property
-    def outputs(self) -> Iterable[str]:
-        """The output pins."""
-        ...
+    def outputs(self) -> Iterable[str]: ...
 
 
 _Circuit = TypeVar("_Circuit", bound=HasPins)
@@ -241,7 +237,6 @@ def _call(command: Sequence[str], directory: Path) -> None:
 
 
 def is_available() -> bool:
-    """Whether Verilator and a C++ compiler are installed."""
     try:
         _find_verilator()
         _find_compiler()

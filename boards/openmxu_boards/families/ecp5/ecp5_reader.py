@@ -14,7 +14,6 @@ _DPRAM_ADDRESS = "DBCA"
 
 
 def read_circuit(text: str, clock: str) -> Circuit:
-    """The circuit of a routed netlist."""
     return _Reader(parse(text), clock).read()
 
 

@@ -14,7 +14,6 @@ class Himbaechel:
 
     @property
     def required_tools(self) -> list[str]:
-        """Names of the tools."""
         return ["yosys", "nextpnr-himbaechel-gowin", "gowin_pack"]
 
     @property

@@ -9,58 +9,56 @@ from collections.abc import Mapping
 from functools import cache
 from importlib import import_module
 from importlib.resources import as_file, files
+from itertools import product
 from typing import Any, ClassVar
 
 from openmxu_boards import tools
 from openmxu_boards.families.circuit import ONE, ZERO, Circuit, CircuitError
-from openmxu_boards.families.netlist import Part, Reader, inverse, parse
+from openmxu_boards.families.netlist import Part, Reader, inverse, parse, port_names
 
 _ALU_TABLES: Mapping[int | str, int] = {
-    "C2L": 0x0000,
-    "ONE2C": 0x000F,
-    0: 0x606A,
-    1: 0x909A,
-    2: 0x609A,
-    3: 0x909F,
-    4: 0x909A,
-    6: 0xA0A0,
-    7: 0x505F,
-    8: 0xA05A,
-}
+    "C2L": 0, "ONE2C": 0x000F, 0: 0x606A, 1: 0x909A, 2: 0x609A, 3: 0x909F, 4: 0x909A, 6: 0xA0A0, 7: 0x505F, 8: 0xA05A
+}  # fmt: skip
 """The table of an ALU by its mode, as gowin_pack writes it. Mode 5 exchanges inputs, mode 9 has constants at others;
 nextpnr does neither."""
 
 _SET_RESET = {"S": "SET", "R": "RESET", "P": "PRESET", "C": "CLEAR"}
 """The port by a letter in the name of a flip-flop; the last two are asynchronous."""
 
-_FLIP_FLOPS = [
-    f"DFF{falling}{reset}{enable}" for falling in ("", "N") for reset in ("", *_SET_RESET) for enable in ("", "E")
-]
+_FLIP_FLOPS = ["".join(("DFF", *each)) for each in product(("", "N"), ("", *_SET_RESET), ("", "E"))]
 
 _BYTES = {8: 9, 16: 18, 32: 36}
 """Widths with eight bits in a byte, and those with nine: at the ports, nextpnr leaves a place for the ninth bit."""
+
+_MODES = {
+    "SDP": ("READ_MODE", "", "BLKSELA BLKSELB"),
+    "DP": ("READ_MODE0 READ_MODE1", "WRITE_MODE0 WRITE_MODE1", "BLKSELA BLKSELB"),
+    "SP": ("READ_MODE", "WRITE_MODE WRITE_MODE", "BLKSEL BLKSELB"),
+}
+"""Modes of reads and of writes, and the selects, by kind of block RAM."""
 
 _EDGES = re.compile(r"IO([TBLR])(\d+)([A-Z])")
 
 
 def read_circuit(text: str, clock: str) -> Circuit:
-    """The circuit of a routed netlist."""
     module = parse(text)
-    settings = module.get("settings", {})
-    return _Reader(module, clock, _pins(str(settings.get("packer.chipdb")), str(settings.get("packer.partno")))).read()
+    reader = _Reader(module, clock)
+    reader.pins = _pins(*(str(module["settings"].get(f"packer.{name}")) for name in ("chipdb", "partno")))
+    return reader.read()
 
 
 @cache
 def _pins(chip: str, part: str) -> Mapping[str, str]:
     """The pins of a part by the places of their cells."""
     tools.check(["gowin_pack"])
+    missing = "the routed netlist is for a {}, which Project Apicula does not have"
     table = files("apycula") / f"{chip}.msgpack.xz"
     if not table.is_file():
-        raise CircuitError(f"the routed netlist is for a {chip}, which Project Apicula does not have")
+        raise CircuitError(missing.format(chip))
     with as_file(table) as path:
         device = import_module("apycula.chipdb").load_chipdb(str(path))
     if part not in device.packages:
-        raise CircuitError(f"the routed netlist is for a {part}, which Project Apicula does not have")
+        raise CircuitError(missing.format(part))
     package, variant, _ = device.packages[part]
     pins = {}
     for pin, (name, _) in device.pinout[variant][package].items():
@@ -73,11 +71,7 @@ def _pins(chip: str, part: str) -> Mapping[str, str]:
 
 
 class _Reader(Reader):
-    def __init__(self, module: Mapping[str, Any], clock: str, pins: Mapping[str, str]) -> None:
-        super().__init__(module, clock)
-        self._pins = pins
-
-    # Cells that pass wires on, or constants
+    pins: Mapping[str, str]
 
     def _global_set_reset(self, part: Part) -> None:
         if part.wire("GSRI") != ONE:
@@ -91,34 +85,22 @@ class _Reader(Reader):
         if any(part.input(port, ZERO) != ZERO for port in ("RESET", "RESET_P")):
             raise part.no_model("has a reset")
 
-    # Pins
-
-    def _place(self, part: Part) -> str:
+    def _pin(self, part: Part) -> None:
         if "DIFF" in part.parameters:
             raise part.no_model("is half of a pair")
         bel = str(part.attributes.get("NEXTPNR_BEL", ""))
-        if bel not in self._pins:
+        if bel not in self.pins:
             raise CircuitError(f"cell {part.name}, a {part.kind}, is at {bel or 'no place'}, which is no pin")
-        return self._pins[bel]
-
-    def _input_pin(self, part: Part) -> None:
-        pin = self._place(part)
-        if wire := part.net("O"):
+        pin = self.pins[bel]
+        if part.kind in ("IBUF", "IOBUF") and (wire := part.net("O")):
             self._add_input(pin, wire)
-
-    def _output_pin(self, part: Part) -> None:
-        enable = ONE if part.kind == "OBUF" else inverse(part.wire("OEN"))
-        self._outputs[self._place(part)] = (part.wire("I"), enable)
-
-    def _both(self, part: Part) -> None:
-        self._input_pin(part)
-        self._output_pin(part)
-
-    # Cells with a model
+        if part.kind != "IBUF":
+            enable = ONE if part.kind == "OBUF" else inverse(part.wire("OEN"))
+            self._outputs[pin] = (part.wire("I"), enable)
 
     def _lut(self, part: Part) -> None:
         if part.net("F"):
-            ports = tuple(f"I{number}" for number in range(int(part.kind[3])))
+            ports = tuple(port_names("I", int(part.kind[3])))
             truth = part.constant("INIT") & (1 << (1 << len(ports))) - 1
             inputs = part.look_up(truth, ports) + (ZERO,) * (4 - len(ports))
             self._add("gowin_lut", {"o": part.net("F")}, {"truth": f"16'd{truth}", "inputs": inputs})
@@ -144,8 +126,7 @@ class _Reader(Reader):
             truth = _ALU_TABLES[key]
         part.look_up(truth, ("I0", "I1"))  # the inputs of the carry
         inputs = part.look_up(truth, ("I0", "I1", "I2", "I3"))
-        ports = {"truth": f"16'd{truth}", "inputs": inputs, "ci": part.input("CIN", ZERO)}
-        self._add("gowin_alu", outputs, ports)
+        self._add("gowin_alu", outputs, {"truth": f"16'd{truth}", "inputs": inputs, "ci": part.input("CIN", ZERO)})
 
     def _flip_flop(self, part: Part) -> None:
         if "LATCH" in part.attributes:
@@ -176,91 +157,74 @@ class _Reader(Reader):
             output = {"o": part.net(f"DO{number}" if width > 1 else "DO")}
             self._add("gowin_lutram", output, ports | {"content": content, "d": data})
 
-    # Block RAMs
-
     def _semi_dual_port(self, part: Part) -> None:
         """Port A writes, port B reads."""
-        writes, reads = self._width(part, "BIT_WIDTH_0"), self._width(part, "BIT_WIDTH_1")
-        self._check_memory(part, ("READ_MODE",), ("BLKSELA", "BLKSELB"))
-        inputs: dict[str, Any] = self._port(part, "a", "A", "DI") | {"wea": part.wire("WREA")}
-        inputs |= self._port(part, "b", "B", "") | {"web": ZERO}
+        widths = self._widths(part, "BIT_WIDTH_0", "BIT_WIDTH_1")
+        ports = self._port(part, "a", "A", "DI", "WREA") | self._port(part, "b", "B")
         # The lower half of the wires is the other port's; words of 36 bits take both.
-        turn = 0 if reads == 36 else 18
-        outputs = {"dob": part.outputs([f"DO{(number + turn) % 36}" for number in range(36)])}
-        self._add_memory(part, inputs, outputs, (writes, reads), (0, 0))
+        turn = 0 if widths[1] == 36 else 18
+        shown = [f"DO{(number + turn) % 36}" for number in range(36)]
+        self._memory(part, ports, {"dob": part.outputs(shown)}, widths)
 
     def _dual_port(self, part: Part) -> None:
-        widths = (self._width(part, "BIT_WIDTH_0"), self._width(part, "BIT_WIDTH_1"))
-        self._check_memory(part, ("READ_MODE0", "READ_MODE1"), ("BLKSELA", "BLKSELB"))
-        inputs: dict[str, Any] = {}
-        outputs = {}
-        for port in "AB":
-            inputs |= self._port(part, port.lower(), port, f"DI{port}") | {f"we{port.lower()}": part.wire(f"WRE{port}")}
-            outputs[f"do{port}".lower()] = part.outputs([f"DO{port}{number}" for number in range(36)])
-        self._add_memory(part, inputs, outputs, widths, (part.number("WRITE_MODE0", 0), part.number("WRITE_MODE1", 0)))
+        widths = self._widths(part, "BIT_WIDTH_0", "BIT_WIDTH_1")
+        ports = self._port(part, "a", "A", "DIA", "WREA") | self._port(part, "b", "B", "DIB", "WREB")
+        outputs = {f"do{port}".lower(): part.outputs(port_names(f"DO{port}", 36)) for port in "AB"}
+        self._memory(part, ports, outputs, widths)
 
     def _single_port(self, part: Part) -> None:
         """Words of 36 bits are halves at both ports, of which port B's has addresses and controls of its own."""
-        width = self._width(part, "BIT_WIDTH")
-        mode = part.number("WRITE_MODE", 0)
-        inputs: dict[str, Any] = self._port(part, "a", "", "DI") | {"wea": part.wire("WRE")}
-        outputs = {"doa": part.outputs([f"DO{number}" for number in range(36)])}
-        widths = (width, width)
+        [width] = self._widths(part, "BIT_WIDTH")
+        ports, shown = self._port(part, "a", "", "DI", "WRE"), part.outputs(port_names("DO", 36))
+        outputs = {"doa": shown}
         if width == 36:
-            widths = (18, 18)
-            inputs |= self._port(part, "b", "B", "") | {"web": part.wire("WREB")}
-            inputs["dib"] = part.inputs([f"DI{number + 18}" for number in range(18)]) + (ZERO,) * 18
-            outputs = {"doa": (*part.outputs([f"DO{number}" for number in range(18)]), *[None] * 18)}
-            outputs |= {"dob": (*part.outputs([f"DO{number + 18}" for number in range(18)]), *[None] * 18)}
+            width, unused = 18, [None] * 18
+            ports |= self._port(part, "b", "B", "", "WREB")
+            ports["dib"] = part.inputs(port_names("DI", 18, 18)) + (ZERO,) * 18
+            outputs = {"doa": (*shown[:18], *unused), "dob": (*shown[18:], *unused)}
         else:
-            inputs |= {"clkb": ZERO, "ceb": ZERO, "web": ZERO, "adb": (ZERO,) * 14, "dib": (ZERO,) * 36}
-        self._check_memory(part, ("READ_MODE",), ("BLKSEL", "BLKSELB") if width == 36 else ("BLKSEL",))
-        self._add_memory(part, inputs, outputs, widths, (mode, mode))
+            ports |= {"clkb": ZERO, "ceb": ZERO, "web": ZERO, "adb": (ZERO,) * 14, "dib": (ZERO,) * 36}
+        self._memory(part, ports, outputs, (width, width))
 
-    def _width(self, part: Part, name: str) -> int:
-        """Bits of a word, where bytes have nine."""
-        width = part.constant(name)
-        if width not in ((9, 18, 36) if _has_nine(part) else (1, 2, 4, 8, 16, 32)):
-            raise part.no_model(f"has {name}={width}")
-        return _BYTES.get(width, width)
+    def _widths(self, part: Part, *names: str) -> tuple[int, ...]:
+        """Bits of a word at each port, where bytes have nine."""
+        widths = {name: part.constant(name) for name in names}
+        for name, width in widths.items():
+            if width not in ((9, 18, 36) if _has_nine(part) else (1, 2, 4, 8, 16, 32)):
+                raise part.no_model(f"has {name}={width}")
+        return tuple(_BYTES.get(width, width) for width in widths.values())
 
-    def _port(self, part: Part, model: str, port: str, data: str) -> dict[str, Any]:
-        """Clock, enable, address and data of one port."""
-        address = f"AD{port}"
+    def _port(self, part: Part, model: str, port: str, data: str = "", write: str = "") -> dict[str, Any]:
+        """Clock, enable, address, data and write enable of one port."""
         return {
             f"clk{model}": part.wire(f"CLK{port}"),
             f"ce{model}": part.wire(f"CE{port}"),
-            f"ad{model}": part.wires(address, 14),
-            f"di{model}": part.inputs([f"{data}{number}" for number in range(36)]) if data else (ZERO,) * 36,
+            f"ad{model}": part.wires(f"AD{port}", 14),
+            f"di{model}": part.inputs(port_names(data, 36)) if data else (ZERO,) * 36,
+            f"we{model}": part.wire(write) if write else ZERO,
         }
 
-    def _check_memory(self, part: Part, modes: tuple[str, ...], selects: tuple[str, ...]) -> None:
-        """Check that a memory has no output registers and no resets, and is always selected."""
-        part.require(**dict.fromkeys(modes, "0"))
+    def _memory(
+        self, part: Part, ports: Mapping[str, Any], outputs: Mapping[str, Any], widths: tuple[int, ...]
+    ) -> None:
+        """A block RAM, without output registers and resets, always selected."""
+        reads, writes, selects = _MODES[part.kind]
+        part.require(**dict.fromkeys(reads.split(), "0"))
         if any(part.input(port, ZERO) != ZERO for port in ("RESET", "RESETA", "RESETB")):
             raise part.no_model("has a reset")
-        for number, port in enumerate(selects):
+        for number, port in enumerate(selects.split()[: 1 + ("dob" in outputs)]):
             wanted = part.number(f"BLK_SEL_{number}", part.number("BLK_SEL", 0))
             if part.wires(port, 3) != tuple(ONE if wanted >> bit & 1 else ZERO for bit in range(3)):
                 raise part.no_model(f"is not selected at {port}")
-
-    def _add_memory(
-        self,
-        part: Part,
-        inputs: Mapping[str, Any],
-        outputs: Mapping[str, Any],
-        widths: tuple[int, int],
-        writes: tuple[int, int],
-    ) -> None:
-        for mode in writes:
-            if mode not in (0, 1, 2):
-                raise part.no_model(f"has a write mode of {mode}")
-        parameters = {"WIDTH_A": str(widths[0]), "WIDTH_B": str(widths[1])}
+        modes = [part.number(name, 0) for name in writes.split()] or [0, 0]
+        if unknown := set(modes) - {0, 1, 2}:
+            raise part.no_model(f"has a write mode of {min(unknown)}")
         # 2048 bytes of nine bits, 32 to a parameter; bytes of eight lack the highest.
         size = 9 if _has_nine(part) else 8
         content = f"18432'h{part.content('INIT_RAM', 64, 32, (size, size, 9)):x}"
-        parameters |= {"WRITE_A": str(writes[0]), "WRITE_B": str(writes[1]), "CONTENT": content}
-        self._add("gowin_bsram", {"doa": [None] * 36, "dob": [None] * 36} | dict(outputs), inputs, **parameters)
+        numbers = dict(zip(("WIDTH_A", "WIDTH_B", "WRITE_A", "WRITE_B"), map(str, (*widths, *modes)), strict=True))
+        outputs = {"doa": [None] * 36, "dob": [None] * 36} | dict(outputs)
+        self._add("gowin_bsram", outputs, ports, **numbers, CONTENT=content)
 
     rules: ClassVar = {
         "GOWIN_GND": (lambda self, part: self._set(part, "G", ZERO), None),
@@ -269,14 +233,10 @@ class _Reader(Reader):
         "GSR": (None, _global_set_reset),
         "rPLL": (_pll, _pll_resets),
         # Blockers keep places free.
-        "BLOCKER_LUT": (None, None),
-        "BLOCKER_FF": (None, None),
-        "IBUF": (None, _input_pin),
-        "OBUF": (None, _output_pin),
-        "TBUF": (None, _output_pin),
-        "IOBUF": (None, _both),
-        **dict.fromkeys(("LUT1", "LUT2", "LUT3", "LUT4"), (None, _lut)),
-        **dict.fromkeys(("MUX2_LUT5", "MUX2_LUT6", "MUX2_LUT7", "MUX2_LUT8"), (None, _multiplexer)),
+        **dict.fromkeys(("BLOCKER_LUT", "BLOCKER_FF"), (None, None)),
+        **dict.fromkeys(("IBUF", "OBUF", "TBUF", "IOBUF"), (None, _pin)),
+        **dict.fromkeys(port_names("LUT", 4, 1), (None, _lut)),
+        **dict.fromkeys(port_names("MUX2_LUT", 4, 5), (None, _multiplexer)),
         "ALU": (None, _alu),
         **dict.fromkeys(_FLIP_FLOPS, (None, _flip_flop)),
         **dict.fromkeys(("RAM16SDP1", "RAM16SDP2", "RAM16SDP4"), (None, _lutram)),

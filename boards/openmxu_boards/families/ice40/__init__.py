@@ -31,13 +31,11 @@ class Ice40(Family):
     devices: ClassVar = {"up5k": Device("Lattice iCE40 UP5K", 5, "synth_ice40 -dsp -device u", _ROUTER, _CELLS)}
 
     def synthesis(self, platform: Any) -> str:
-        """By the device."""
         if platform.device.startswith("iCE40UP"):
             return "-dsp -device u"
         return "-device lp" if platform.device.startswith("iCE40LP") else "-device hx"
 
     def read(self, content: bytes, platform: Any, clock: str, tell: Callable[[str], None]) -> Circuit:
-        """The circuit of a bitstream."""
         bitmap = read_bitmap(unpack(content, tell))
         return read_circuit(find_chip(bitmap.device), bitmap, platform.package.lower(), clock)
 

@@ -21,13 +21,11 @@ class Bitmap:
     """The bits outside the tiles that are set: bank, column, row."""
 
     def read(self, tile: Place, bits: Bits) -> str:
-        """The values of some bits of a tile, a character each."""
         rows = self.tiles[tile]
         return "".join([rows[row][column] for row, column in bits])
 
 
 def read_bitmap(text: str) -> Bitmap:
-    """Read a bitmap from iceunpack's text."""
     device, tiles, memories, extra = "", {}, {}, set()
     # The comment may hold anything.
     for block in ("\n" + text).split("\n.")[1:]:

@@ -38,7 +38,6 @@ class Chip:
 
     @cached_property
     def nets(self) -> Mapping[tuple[int, int, str], int]:
-        """The net at each port of a tile."""
         nets = {}
         for block in self._blocks(".net"):
             number = int(block[5 : block.index("\n")])
@@ -48,7 +47,6 @@ class Chip:
 
     @cached_property
     def tiles(self) -> Mapping[Place, str]:
-        """The kind of each tile."""
         blocks = [block for block in self.blocks if "_tile " in block[:16]]
         found = [line for block in blocks for line in re.findall(r"\.(\w+)_tile (\d+) (\d+)", block)]
         return {(int(x), int(y)): kind for kind, x, y in found}
@@ -136,7 +134,6 @@ def _bits(names: Sequence[str]) -> Bits:
 
 @cache
 def find_chip(device: str) -> Chip:
-    """The database of a device, such as ``5k``."""
     name = f"chipdb-{device}.txt"
     folders = [os.environ[FOLDER]] if FOLDER in os.environ else list(_FOLDERS)
     for folder in folders:

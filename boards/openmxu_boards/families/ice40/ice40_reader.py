@@ -25,7 +25,6 @@ _PLL_OUTPUTS = {
     **dict.fromkeys(("010", "011"), ("PLLOUT_A",)),
     **dict.fromkeys(("100", "110", "111"), ("PLLOUT_A", "PLLOUT_B")),
 }
-"""Outputs of a PLL by its type."""
 
 _Pin = tuple[int, int, int]
 _Maker = Callable[[], str]
@@ -39,7 +38,6 @@ class _Source(NamedTuple):
 
 
 def read_circuit(chip: Chip, bitmap: Bitmap, package: str, clock: str) -> Circuit:
-    """The circuit of a bitstream."""
     return _Reader(chip, bitmap, package, clock).read()
 
 
@@ -295,7 +293,6 @@ class _Reader:
     # Pins
 
     def _pin_type(self, pin: _Pin) -> str:
-        """Bits 5 to 0 of a pin's type."""
         x, y, number = pin
         return "".join(self._read((x, y), f"IOB_{number}.PINTYPE_{n}") for n in reversed(range(6)))
 
