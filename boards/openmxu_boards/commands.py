@@ -2,7 +2,7 @@
 
 import argparse
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,59 +17,36 @@ if TYPE_CHECKING:
     from openmxu_boards.soc import UartSoc
 
 
+_DESIGNS = ("system", "network", "selftest")
+
+
 def add_board(commands: Any) -> None:
     parser = add_command(commands, "board", None, "build bitstreams for FPGA boards, and multiply matrices on them")
     actions = subcommands(parser, required=True)
-    shown = add_command(actions, "list", _board_list, "show the boards")
-    shown.add_argument("--quick", action="store_true", help="only boards whose build takes one to three minutes")
-    _add_build(actions)
-    _add_check(actions)
-    _add_report(actions)
-    _add_route(actions)
-    _add_run(actions)
-    _add_network(actions)
-    _add_info(actions)
-    _add_selftest(actions)
+    for run, options, summary, examples in _COMMANDS:
+        name = run.__name__.removeprefix("_board_").replace("_", "-")
+        lines = "\n".join(f"  openmxu board {name} {words}".rstrip() for words in examples)
+        options(add_command(actions, name, run, summary, lines))
 
 
-def _add_build(actions: Any) -> None:
-    parser = add_command(
-        actions,
-        "build",
-        _board_build,
-        "build a bitstream for a board",
-        "  openmxu board build icebreaker -o build\n"
-        "  openmxu board build icebreaker --design selftest -o build\n"
-        "  openmxu board build ulx3s-85f --rows 8 --columns 8 --clock 60 --seeds 5 -o build\n"
-        "  openmxu board build --platform amaranth_boards.icestick:ICEStickPlatform -o build",
-    )
-    parser.add_argument("board", metavar="BOARD", nargs="?", help="a name from openmxu board list")
-    offer(parser, board=_names, design=lambda: ("system", "network", "selftest"))
-    parser.add_argument(
-        "--platform", metavar="MODULE:CLASS", help="instead of BOARD: the Amaranth platform of your own board"
-    )
-    parser.add_argument(
-        "--design",
-        default="system",
-        metavar="NAME",
-        help="system, for board run; network, for run-network; or selftest, which needs no host (default: system)",
-    )
+def _list_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--quick", action="store_true", help="only boards whose build takes one to three minutes")
+
+
+def _build_options(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("board", metavar="BOARD", nargs="?", help="a name from openmxu board list")
+    offer(parser, board=_names, design=lambda: _DESIGNS)
+    add("--platform", metavar="MODULE:CLASS", help="instead of BOARD: the Amaranth platform of your own board")
+    what = "system, for board run; network, for run-network; or selftest, which needs no host (default: system)"
+    add("--design", default="system", metavar="NAME", help=what)
     for noun in ("rows", "columns", "stages", "terms"):
-        parser.add_argument(f"--{noun}", type=integer, metavar="N", help=f"{noun} of the unit (default: the board's)")
-    parser.add_argument("--clock", type=float, metavar="MHZ", help="clock, made by a PLL (default: the board's)")
-    parser.add_argument(
-        "--seeds", type=integer, metavar="N", help="runs of nextpnr; the fastest is kept (default: one run)"
-    )
-    parser.add_argument(
-        "-o", "--output", type=Path, required=True, metavar="DIR", help="folder for bitstream, reports and logs"
-    )
-    parser.add_argument(
-        "--json",
-        type=Path,
-        metavar="FILE",
-        help="add the figures, and the system's speed at its simulated pins, to a record of builds; the drawing goes "
-        "to the folder placements beside it",
-    )
+        add(f"--{noun}", type=integer, metavar="N", help=f"{noun} of the unit (default: the board's)")
+    add("--clock", type=float, metavar="MHZ", help="clock, made by a PLL (default: the board's)")
+    add("--seeds", type=integer, metavar="N", help="runs of nextpnr; the fastest is kept (default: one run)")
+    add("-o", "--output", type=Path, required=True, metavar="DIR", help="folder for bitstream, reports and logs")
+    what = "add the figures, and the system's speed at its simulated pins, to a record of builds"
+    add("--json", type=Path, metavar="FILE", help=f"{what}; the drawing goes to the folder placements beside it")
 
 
 def _names() -> list[str]:
@@ -78,8 +55,7 @@ def _names() -> list[str]:
     return [board.name for board in boards()]
 
 
-def _add_port(parser: argparse.ArgumentParser) -> None:
-    """Options for the board's port."""
+def _port_options(parser: argparse.ArgumentParser) -> None:
     offer(parser, simulate=_names)
     parser.add_argument(
         "--port",
@@ -88,85 +64,64 @@ def _add_port(parser: argparse.ArgumentParser) -> None:
         help="serial port of the board, such as /dev/ttyUSB1; /dev/ttyUSB1@115200 if the baud rate is not 1,000,000 "
         "(default: auto, the first port on which a board answers)",
     )
-    parser.add_argument(
-        "--simulate",
-        metavar="BOARD",
-        help="instead of hardware, simulate this board, or your own MODULE:CLASS, at its UART's pins, behind a "
-        "pseudo-terminal",
-    )
+    what = "instead of hardware, simulate this board, or your own MODULE:CLASS, at its UART's pins, behind a"
+    parser.add_argument("--simulate", metavar="BOARD", help=f"{what} pseudo-terminal")
 
 
-def _add_run(actions: Any) -> None:
-    parser = add_command(
-        actions,
-        "run",
-        _board_run,
-        "multiply two matrices on a board",
-        "  openmxu board run A.npy B.npy -o C.npy\n"
-        "  openmxu board run A.npy B.npy -o C.npy --port /dev/ttyUSB1 --precision highest\n"
-        "  openmxu board run A.npy B.npy -o C.npy --simulate icebreaker",
-    )
-    parser.add_argument("a", type=Path, metavar="A.npy", help="(M, K) activations, as for openmxu matmul")
-    parser.add_argument("b", type=Path, metavar="B.npy", help="(K, N) weights, of the same types")
-    parser.add_argument(
-        "-o",
-        "--output-file",
-        type=Path,
-        metavar="C.npy",
-        help="file for the (M, N) result (default: shown on the terminal)",
-    )
-    parser.add_argument(
-        "--precision", default="default", metavar="NAME", help="as for openmxu matmul (default: default, 1 pass)"
-    )
-    _add_port(parser)
+def _run_options(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("a", type=Path, metavar="A.npy", help="(M, K) activations, as for openmxu matmul")
+    add("b", type=Path, metavar="B.npy", help="(K, N) weights, likewise")
+    what = "file for the (M, N) result (default: shown on the terminal)"
+    add("-o", "--output-file", type=Path, metavar="C.npy", help=what)
+    add("--precision", default="default", metavar="NAME", help="as for openmxu matmul (default: default, 1 pass)")
+    _port_options(parser)
 
 
-def _add_network(actions: Any) -> None:
+def _network_options(parser: argparse.ArgumentParser) -> None:
     from openmxu_sim.commands.run_accelerator import add_network
 
-    parser = add_command(
-        actions,
-        "run-network",
-        _board_network,
-        "run a network on a board's accelerator",
-        "  openmxu board run-network model.onnx --input x.npz -o y.npz\n"
-        "  openmxu board run-network model.mxa --input x.npz --check --simulate ulx3s-25f",
-    )
     add_network(parser)
-    _add_port(parser)
+    _port_options(parser)
 
 
-def _add_info(actions: Any) -> None:
-    parser = add_command(
-        actions,
-        "info",
-        _board_info,
-        "show which unit a board has, and on which port it answers",
-        "  openmxu board info\n  openmxu board info --simulate icebreaker",
-    )
-    _add_port(parser)
+def _selftest_options(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("--products", type=integer, default=20, metavar="N", help="number of products (default: 20)")
+    add("--seed", type=integer, default=0, metavar="SEED", help="seed of the matrices (default: 0)")
+    what = "with --simulate, instead of --products: inject N faults into requests and answers at the pins, and count"
+    add("--faults", type=integer, metavar="N", help=f"{what} wrong numbers and hangs")
+    _port_options(parser)
 
 
-def _add_selftest(actions: Any) -> None:
-    parser = add_command(
-        actions,
-        "selftest",
-        _board_selftest,
-        "multiply random matrices of all bit patterns on a board, and compare each bit with the golden model",
-        "  openmxu board selftest\n"
-        "  openmxu board selftest --products 100 --seed 7 --simulate icebreaker\n"
-        "  openmxu board selftest --faults 1000 --simulate icebreaker",
-    )
-    parser.add_argument("--products", type=integer, default=20, metavar="N", help="number of products (default: 20)")
-    parser.add_argument("--seed", type=integer, default=0, metavar="SEED", help="seed of the matrices (default: 0)")
-    parser.add_argument(
-        "--faults",
-        type=integer,
-        metavar="N",
-        help="with --simulate, instead of --products: inject N faults into requests and answers at the pins, and count "
-        "wrong numbers and hangs",
-    )
-    _add_port(parser)
+def _check_options(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("board", metavar="BOARD", help="a name from openmxu board list, or MODULE:CLASS of a board of your own")
+    add("folder", type=Path, metavar="DIR", help="folder of openmxu board build")
+    what = "least number of rounds that the self-test must pass (default: until the heartbeat changes), or number of"
+    add("--rounds", type=integer, metavar="N", help=f"{what} products of the system (default: 5)")
+
+
+def _report_options(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("folders", type=Path, nargs="+", metavar="DIR", help="folders of openmxu board build")
+    add("--quick", action="store_true", help="leave out how fast systems are: to simulate that takes a minute each")
+    what = "folder for report.html, report.md and drawings"
+    add("-o", "--output", type=Path, required=True, metavar="DIR", help=what)
+
+
+def _route_options(parser: argparse.ArgumentParser) -> None:
+    from openmxu_boards.bitstream.route import DEVICES
+
+    add = parser.add_argument
+    lines = "\n".join(f"  {name:<10} {device.title}" for name, device in DEVICES.items())
+    parser.epilog = f"{parser.epilog}\n\ndevices:\n{lines}"
+    add("design", metavar="DESIGN", help="a name from openmxu list")
+    add("--device", default="ecp5-25f", metavar="NAME", help="one of the devices below (default: ecp5-25f)")
+    what = "runs of nextpnr, each with another seed (default: 5)"
+    add("--seeds", type=integer, default=5, metavar="N", help=what)
+    add("--json", type=Path, metavar="FILE", help="write the figures as JSON, too")
+    add_parameters(parser)
 
 
 @contextmanager
@@ -236,7 +191,7 @@ def _board_run(options: argparse.Namespace) -> None:
 
 
 @_looking_here()
-def _board_network(options: argparse.Namespace) -> int:
+def _board_run_network(options: argparse.Namespace) -> int:
     from openmxu_boards.host.network import BoardPlayer, accelerator_of
     from openmxu_sim.commands.run_accelerator import compile_network, play_network
 
@@ -292,67 +247,6 @@ def _spoil(options: argparse.Namespace) -> int:
     return 0 if done.passed else 1
 
 
-def _add_check(actions: Any) -> None:
-    check = add_command(
-        actions,
-        "check",
-        _board_check,
-        "simulate a build: the bitstream on iCE40, the routed netlist on ECP5, Gowin and GateMate",
-        "  openmxu board check icebreaker build",
-    )
-    check.add_argument(
-        "board", metavar="BOARD", help="a name from openmxu board list, or MODULE:CLASS of a board of your own"
-    )
-    check.add_argument("folder", type=Path, metavar="DIR", help="folder of openmxu board build")
-    check.add_argument(
-        "--rounds",
-        type=integer,
-        metavar="N",
-        help="least number of rounds that the self-test must pass (default: until the heartbeat changes), or number of "
-        "products of the system (default: 5)",
-    )
-
-
-def _add_report(actions: Any) -> None:
-    parser = add_command(
-        actions,
-        "report",
-        _board_report,
-        "write a page of builds: clocks, cells, drawings, longest paths, and a host's speed",
-        "  openmxu board report build/icebreaker build/ulx3s-12f -o report",
-    )
-    parser.add_argument("folders", type=Path, nargs="+", metavar="DIR", help="folders of openmxu board build")
-    parser.add_argument(
-        "--quick", action="store_true", help="leave out a host's speed, whose simulation takes a minute for each system"
-    )
-    parser.add_argument(
-        "-o", "--output", type=Path, required=True, metavar="DIR", help="folder for report.html, report.md and drawings"
-    )
-
-
-def _add_route(actions: Any) -> None:
-    from openmxu_boards.bitstream.route import DEVICES
-
-    parser = add_command(
-        actions,
-        "route",
-        _board_route,
-        "place and route any design of the catalog between registers, and show its clock and cells",
-        "  openmxu board route pe --stages 6\n"
-        "  openmxu board route mxu --rows 4 --columns 4 --source bf16 --depth 16 --stages 7 --device ecp5-85f\n\n"
-        "devices:\n" + "\n".join(f"  {name:<10} {device.title}" for name, device in DEVICES.items()),
-    )
-    parser.add_argument("design", metavar="DESIGN", help="a name from openmxu list")
-    parser.add_argument(
-        "--device", default="ecp5-25f", metavar="NAME", help="one of the devices below (default: ecp5-25f)"
-    )
-    parser.add_argument(
-        "--seeds", type=integer, default=5, metavar="N", help="runs of nextpnr, each with another seed (default: 5)"
-    )
-    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures as JSON")
-    add_parameters(parser)
-
-
 def _board_list(options: argparse.Namespace) -> None:
     from openmxu_boards import boards
 
@@ -372,7 +266,7 @@ def _board_build(options: argparse.Namespace) -> None:
     from openmxu_boards.bitstream.top import selftest
     from openmxu_boards.simulated.throughput import measure
 
-    if options.design not in ("system", "network", "selftest"):
+    if options.design not in _DESIGNS:
         raise ValueError(f"design must be system, network or selftest, not {options.design!r}")
     if (options.board is None) == (options.platform is None):
         raise ValueError("BOARD must be given, or --platform in its place, and not both")
@@ -430,6 +324,55 @@ def _board_route(options: argparse.Namespace) -> None:
         routed = route(design.build(**arguments), options.device, range(1, options.seeds + 1), progress=tell)
         outputs.write_text(options.json, routed.to_json())
     print_foreign(str(routed))
+
+
+_COMMANDS: tuple[tuple[Callable[..., int | None], Callable[..., None], str, Sequence[str]], ...] = (
+    (_board_list, _list_options, "show the boards", ()),
+    (
+        *(_board_build, _build_options, "build a bitstream for a board"),
+        (
+            *("icebreaker -o build", "icebreaker --design selftest -o build"),
+            "ulx3s-85f --rows 8 --columns 8 --clock 60 --seeds 5 -o build",
+            "--platform amaranth_boards.icestick:ICEStickPlatform -o build",
+        ),
+    ),
+    (
+        *(_board_check, _check_options),
+        "simulate a build: the bitstream on iCE40, the routed netlist on ECP5, Gowin and GateMate",
+        ("icebreaker build",),
+    ),
+    (
+        *(_board_report, _report_options),
+        "write a page of builds: clocks, cells, drawings, longest paths, and how fast systems are for a host",
+        ("build/icebreaker build/ulx3s-12f -o report",),
+    ),
+    (
+        *(_board_route, _route_options),
+        "place and route any design of the catalog between registers, and show its clock and cells",
+        ("pe --stages 6", "mxu --rows 4 --columns 4 --source bf16 --depth 16 --stages 7 --device ecp5-85f"),
+    ),
+    (
+        *(_board_run, _run_options, "multiply two matrices on a board"),
+        tuple(
+            f"A.npy B.npy -o C.npy{end}"
+            for end in ("", " --port /dev/ttyUSB1 --precision highest", " --simulate icebreaker")
+        ),
+    ),
+    (
+        *(_board_run_network, _network_options, "run a network on a board's accelerator"),
+        ("model.onnx --input x.npz -o y.npz", "model.mxa --input x.npz --check --simulate ulx3s-25f"),
+    ),
+    (
+        *(_board_info, _port_options, "show which unit a board has, and on which port it answers"),
+        ("", "--simulate icebreaker"),
+    ),
+    (
+        *(_board_selftest, _selftest_options),
+        "multiply random matrices of all bit patterns on a board, and compare each bit with the golden model",
+        ("", "--products 100 --seed 7 --simulate icebreaker", "--faults 1000 --simulate icebreaker"),
+    ),
+)
+"""The commands, by the functions that run them and add their options: what they do, and examples."""
 
 
 def sections() -> Iterator[Section]:

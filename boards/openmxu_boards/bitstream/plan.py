@@ -14,7 +14,7 @@ from openmxu_boards.families import Family, family_of
 _DESIGN = "design"
 
 SUMMARY, ROUTED, PLACEMENT, FIGURES = "report.json", "routed.json", "placement.svg", "nextpnr.json"
-"""The report on a build, the netlist after routing, the drawing of the places of the parts, and nextpnr's own report."""
+"""The report on a build, the netlist after routing, the drawing of where the parts lie, and nextpnr's own report."""
 
 _AFTERWARDS = {"dfu-suffix"}
 """Steps of platforms on a finished bitstream that its loader does not need."""
