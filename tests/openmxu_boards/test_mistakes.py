@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from openmxu_boards.replay.ecp5 import read_circuit
 
 from openmxu.catalog import EXPORTED
 from openmxu.runtime.extras import install
@@ -26,6 +25,7 @@ from openmxu_boards.bitstream.report import read_clocks
 from openmxu_boards.bitstream.route import route
 from openmxu_boards.bitstream.top import Top
 from openmxu_boards.families.ecp5.ecp5_pll import Ecp5Pll
+from openmxu_boards.families.ecp5.ecp5_reader import read_circuit
 from openmxu_boards.families.gatemate.gatemate_pll import GateMatePll
 from openmxu_boards.families.ice40.bitmap import read_bitmap
 from openmxu_boards.families.ice40.ice40_pll import Ice40Pll

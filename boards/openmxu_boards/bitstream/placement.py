@@ -142,7 +142,7 @@ class Placement:
 
 @contextmanager
 def of_nextpnr(what: str) -> Iterator[None]:
-    """Say in a line that a file was not written by nextpnr."""
+    """Refuse a file that nextpnr did not write, in one line."""
     try:
         yield
     except (LookupError, TypeError, AttributeError, ValueError, ArithmeticError, RecursionError) as error:

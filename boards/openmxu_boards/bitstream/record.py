@@ -35,7 +35,7 @@ def entry(report: str, throughput: Throughput | None = None) -> dict[str, Any]:
         build: dict[str, Any] = json.loads(report)
         to_markdown([build | {"throughput": None}])
     except (LookupError, TypeError, AttributeError, ValueError, ArithmeticError, RecursionError) as error:
-        raise ValueError(f"it is no report that this version of openmxu board build leaves: {error!r}") from None
+        raise ValueError(f"it was not written by this version of openmxu board build: {error!r}") from None
     return build | {"throughput": throughput and asdict(throughput)}
 
 

@@ -50,7 +50,7 @@ class _Registered(wiring.Component):
         super().__init__({"i": In(1), "i_shift": In(1), "o": Out(1)})
 
     def elaborate(self, platform: object) -> Module:
-        """Bits enter and leave one by one; outputs are mixed with those of later cycles."""
+        """Bits enter and leave one by one; outputs are mixed with later outputs."""
         m = Module()
         m.submodules.design = self._design
         entered = Signal(len(self.inputs), reset_less=True)

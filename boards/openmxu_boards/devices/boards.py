@@ -28,7 +28,7 @@ class Board:
     name: str
     title: str
     device: str
-    """The maker's name of the board, and the device on it."""
+    """The vendor's name of the board, and the device on it."""
     frequency: int
     """The wanted frequency of the design's clock in Hz. If it is not the oscillator's, a PLL makes it or the nearest
     one, see :mod:`openmxu_boards.families.pll`."""
@@ -169,6 +169,7 @@ BOARDS = {board.name: board for board in _TABLE}
 
 
 def boards() -> tuple[Board, ...]:
+    """All boards."""
     return tuple(BOARDS.values())
 
 

@@ -109,9 +109,9 @@ class Part:
         return self.number(name, 0)
 
     def content(self, name: str, rows: int, words: int, bits: tuple[int, int, int], first: int = 0) -> int:
-        """A memory's content, of so many parameters and words of each.
+        """The content of a memory, of ``rows`` parameters with ``words`` words each.
 
-        Bits of a word there, those of it that count, from ``first`` on, and bits of a word in the content.
+        ``bits`` are the bits of a word in a parameter, its used bits from ``first`` on, and its bits in the content.
         """
         size, kept, place = bits
         content = 0
@@ -174,6 +174,7 @@ class Reader:
 
     def _multiply(self, part: Part, outputs: Sequence[str], locks: Sequence[str]) -> None:
         """Use the one connected output of a PLL as the clock, and let the PLL be locked."""
+        outputs = [port for port in outputs if port in part.nets]
         if len(outputs) != 1 or self._clock_wire:
             raise CircuitError(f"cell {part.name}, a PLL, is not the only clock: only one clock can be simulated")
         self._source = "the PLL"

@@ -89,7 +89,7 @@ class Host:
     def run(self, stimulus: Stimulus, *, progress: Progress | None = None) -> Run:
         """Run a stimulus on the board; see :class:`openmxu_sim.engines.protocol.Device`.
 
-        Cycles and counters are those of all runs together, without the time of transfers; cycles are 0 on
+        Cycles and counters are the sums over all runs, without the time of transfers; cycles are 0 on
         a board without counters.
         """
         if self.identity.program:
@@ -144,7 +144,7 @@ class Host:
         return counters
 
     def results(self, count: int, size: int, *, first: int = 0) -> Iterator[int]:
-        """Beats of the result buffer, of so many bytes, each as one integer."""
+        """``count`` beats of ``size`` bytes of the result buffer, each as one integer."""
         most = max(1, _REPLY // size)
         for start in range(first, first + count, most):
             beats = min(most, first + count - start)

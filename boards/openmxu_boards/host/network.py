@@ -167,7 +167,7 @@ end tag=7
 
 
 def check_network(host: Host, count: int) -> tuple[int, int]:
-    """Run a program on any words, so many times; the words of the scratchpad that are wrong, and all."""
+    """Run a program ``count`` times on random words; the number of wrong words of the scratchpad, and of all."""
     config, wrong = accelerator_of(host), 0
     config = replace(config, rows=min(config.rows, 128), weights=min(config.weights, 128))
     program = with_waits(config, assemble(_PROGRAM))

@@ -161,7 +161,7 @@ def test_a_unit_that_only_python_makes(builds: list[Path], measured: Mock, tmp_p
 
 
 _NO_FILE = "DIR must be a folder of openmxu board build; {}: No such file or directory"
-_NO_REPORT = "{}: it is no report that this version of openmxu board build leaves"
+_NO_REPORT = "{}: it was not written by this version of openmxu board build"
 _REPORT = json.loads(REPORT.to_json())
 _NO_ROWS = json.loads(REPORT.to_json())
 del _NO_ROWS["unit"]["rows"]

@@ -60,7 +60,7 @@ class _Reader(Reader):
 
     def _pll(self, part: _Part) -> None:
         made = [port for port in ("CLKOP", "CLKOS", "CLKOS2", "CLKOS3") if port in part.nets]
-        # One of its own outputs may be its feedback.
+        # One of its outputs may be its feedback.
         used = [port for port in made if part.nets[port] != part.nets.get("CLKFB")] or made
         self._multiply(part, used, ("LOCK", "INTLOCK"))
 
@@ -174,7 +174,7 @@ class _Reader(Reader):
 
 
 def _lutram_content(truth: str) -> str:
-    """The bits in the order of addresses: the truth table has them in that of its inputs, of which A is the lowest."""
+    """The bits in the order of addresses; the truth table has them in the order of its inputs, A lowest."""
     places = [
         sum((address >> bit & 1) << "ABCD".index(_DPRAM_ADDRESS[bit]) for bit in range(4)) for address in range(16)
     ]

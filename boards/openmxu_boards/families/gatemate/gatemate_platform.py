@@ -13,7 +13,7 @@ class GateMatePlatform(TemplatedPlatform):
     """A device of Cologne Chip's GateMate family.
 
     Pins are single-ended, and have buffers only: pins with a flip-flop and differential pins do not elaborate. The
-    core's voltage is assumed to be 1.0 V, the middle one of three, as the makers of boards do.
+    core's voltage is assumed to be 1.0 V, the middle one of three, as vendors of boards do.
     """
 
     toolchain = "Peppercorn"

@@ -13,7 +13,7 @@ class GateMatePll(Pll):
 
     The primitive takes frequencies, and nextpnr chooses its dividers. The frequency chosen here is one that they can
     make without a divider of the input, which would add jitter: half the source times n by m, where m is even or 1.
-    Limits: those of nextpnr in that mode, which follow Cologne Chip DS1001 and UG1001.
+    Limits: nextpnr's in that mode, which follow Cologne Chip DS1001 and UG1001.
     """
 
     title = "CC_PLL"

@@ -126,8 +126,7 @@ class _Reader(Reader):
 
     def _pll(self, part: Part) -> None:
         part.require(CLK180_DOUB="0", CLK270_DOUB="0", CFG_A_EN_USR_CFG="0")
-        made = [port for port in ("CLK0", "CLK90", "CLK180", "CLK270") if port in part.nets]
-        self._multiply(part, made, ("USR_PLL_LOCKED", "USR_PLL_LOCKED_STDY"))
+        self._multiply(part, ("CLK0", "CLK90", "CLK180", "CLK270"), ("USR_PLL_LOCKED", "USR_PLL_LOCKED_STDY"))
 
     # Cells that pass wires on
 
@@ -146,7 +145,7 @@ class _Reader(Reader):
             self._pass_on(part, **{port: source})
 
     def _join(self, part: Part, ports: Sequence[str]) -> str | None:
-        """The first net at ports with the same value; the others become aliases of it."""
+        """The first net at ports with the same value; the rest become aliases of it."""
         first, *rest = [part.net(port) for port in ports if port in part.nets] or [None]
         self._alias |= {net: first or "" for net in rest if net and net != first}
         return first

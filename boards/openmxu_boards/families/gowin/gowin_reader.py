@@ -19,7 +19,7 @@ from openmxu_boards.families.netlist import Part, Reader, inverse, parse, port_n
 _ALU_TABLES: Mapping[int | str, int] = {
     "C2L": 0, "ONE2C": 0x000F, 0: 0x606A, 1: 0x909A, 2: 0x609A, 3: 0x909F, 4: 0x909A, 6: 0xA0A0, 7: 0x505F, 8: 0xA05A
 }  # fmt: skip
-"""The table of an ALU by its mode, as gowin_pack writes it. Mode 5 exchanges inputs, mode 9 has constants at others;
+"""The table of an ALU by its mode, as gowin_pack writes it. Mode 5 exchanges inputs, mode 9 sets constants;
 nextpnr does neither."""
 
 _SET_RESET = {"S": "SET", "R": "RESET", "P": "PRESET", "C": "CLEAR"}
@@ -78,8 +78,7 @@ class _Reader(Reader):
             raise part.no_model("is used")
 
     def _pll(self, part: Part) -> None:
-        made = [port for port in ("CLKOUT", "CLKOUTP", "CLKOUTD", "CLKOUTD3") if port in part.nets]
-        self._multiply(part, made, ("LOCK",))
+        self._multiply(part, ("CLKOUT", "CLKOUTP", "CLKOUTD", "CLKOUTD3"), ("LOCK",))
 
     def _pll_resets(self, part: Part) -> None:
         if any(part.input(port, ZERO) != ZERO for port in ("RESET", "RESET_P")):

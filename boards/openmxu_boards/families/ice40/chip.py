@@ -23,7 +23,7 @@ Place = tuple[int, int]
 Bits = Sequence[tuple[int, int]]
 """Configuration bits of a tile: row and column of each."""
 
-# Ports of cells; the other names are those of wires between them.
+# Ports of cells; the other names are wires between them.
 _PORTS = re.compile(
     r"^(\d+) (\d+) ((?:lutff_|carry_in|ram/|io_|mult/|slf_op_|glb_netwk_|padin_|fabout|neigh_op_tn)\S*)$", re.MULTILINE
 )

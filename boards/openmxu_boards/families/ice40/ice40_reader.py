@@ -6,6 +6,7 @@ All connections come from the bitstream alone: no netlist is read.
 
 from collections import deque
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import NamedTuple
 
 from openmxu_boards.families.circuit import ONE, ZERO, Cell, Circuit, CircuitError, Clock
@@ -109,7 +110,7 @@ class _Reader:
         made: dict[int, _Maker] = {}
         self._globals = {net: int(name[-1]) for (_, _, name), net in self._chip.nets.items() if name[:4] == "glb_"}
         for net, number in self._globals.items():
-            made[net] = lambda number=number: self._global(number)  # type: ignore[misc]
+            made[net] = partial(self._global, number)
         for (x, y, name), net in self._chip.nets.items():
             kind, _, port = name.partition("/")
             if maker := self._maker((x, y), kind, port):
@@ -118,7 +119,7 @@ class _Reader:
             for port, (*tile, name) in ports.items():
                 target = self._chip.nets.get((tile[0], tile[1], name))
                 if kind == "MAC16" and target is not None and (port.startswith("O_") or port == "CO"):
-                    made[target] = lambda x=x, y=y, port=port: self._mac16((x, y), port)  # type: ignore[misc]
+                    made[target] = partial(self._mac16, (x, y), port)
                 elif kind == "PLL" and port == "LOCK" and target is not None and self._pll:
                     made[target] = lambda: ONE
         return made
@@ -126,21 +127,15 @@ class _Reader:
     def _maker(self, tile: Place, kind: str, port: str) -> _Maker | None:
         """The function that makes the driver of the net at a port, if that is an output."""
         if kind.startswith("lutff_") and port in ("out", "lout", "cout"):
-            number = int(kind[6:])
-            return {
-                "out": lambda: self._flip_flop(tile, number),
-                "lout": lambda: self._lut(tile, number),
-                "cout": lambda: self._carry(tile, number),
-            }[port]
+            made = {"out": self._flip_flop, "lout": self._lut, "cout": self._carry}[port]
+            return partial(made, tile, int(kind[6:]))
         if kind == "carry_in_mux":
-            return lambda: ONE if self._is_set(tile, "CarryInSet") else ZERO
+            return partial(self._carry_in, tile)
         if kind == "ram" and port.startswith("RDATA_"):
-            return lambda: self._ram(tile, int(port[6:]))
+            return partial(self._ram, tile, int(port[6:]))
         if kind in ("io_0", "io_1") and port == "D_IN_0":
-            return lambda: self._input((*tile, int(kind[3:])))
-        if kind.startswith("slf_op_"):
-            return lambda: self._unknown(tile, kind)
-        return None
+            return partial(self._input, (*tile, int(kind[3:])))
+        return partial(self._unknown, tile, kind) if kind.startswith("slf_op_") else None
 
     def _unknown(self, tile: Place, port: str) -> str:
         raise CircuitError(f"the bitstream uses {port} of tile {tile}, a special cell for which there is no model")
@@ -205,6 +200,9 @@ class _Reader:
 
     def _inverted(self, clock: str, tile: Place) -> str:
         return f"~{clock}" if self._is_set(tile, "NegClk") else clock
+
+    def _carry_in(self, tile: Place) -> str:
+        return ONE if self._is_set(tile, "CarryInSet") else ZERO
 
     def _carry(self, tile: Place, number: int) -> str:
         if self._read(tile, f"LC_{number}")[_CARRY] == "0":
