@@ -71,7 +71,7 @@ def _port_options(parser: argparse.ArgumentParser) -> None:
 def _run_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("a", type=Path, metavar="A.npy", help="(M, K) activations, as for openmxu matmul")
-    add("b", type=Path, metavar="B.npy", help="(K, N) weights, likewise")
+    add("b", type=Path, metavar="B.npy", help="(K, N) weights, of the same types")
     what = "file for the (M, N) result (default: shown on the terminal)"
     add("-o", "--output-file", type=Path, metavar="C.npy", help=what)
     add("--precision", default="default", metavar="NAME", help="as for openmxu matmul (default: default, 1 pass)")
@@ -105,7 +105,9 @@ def _check_options(parser: argparse.ArgumentParser) -> None:
 def _report_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("folders", type=Path, nargs="+", metavar="DIR", help="folders of openmxu board build")
-    add("--quick", action="store_true", help="leave out how fast systems are: to simulate that takes a minute each")
+    add(
+        "--quick", action="store_true", help="leave out a host's speed, whose simulation takes a minute for each system"
+    )
     what = "folder for report.html, report.md and drawings"
     add("-o", "--output", type=Path, required=True, metavar="DIR", help=what)
 
@@ -120,7 +122,7 @@ def _route_options(parser: argparse.ArgumentParser) -> None:
     add("--device", default="ecp5-25f", metavar="NAME", help="one of the devices below (default: ecp5-25f)")
     what = "runs of nextpnr, each with another seed (default: 5)"
     add("--seeds", type=integer, default=5, metavar="N", help=what)
-    add("--json", type=Path, metavar="FILE", help="write the figures as JSON, too")
+    add("--json", type=Path, metavar="FILE", help="also write the figures as JSON")
     add_parameters(parser)
 
 
@@ -198,7 +200,7 @@ def _board_run_network(options: argparse.Namespace) -> int:
     with _host(options, _network) as host:
         config, player = accelerator_of(host), BoardPlayer(host, whole=options.check)
         code = play_network(options, lambda: compile_network(options.model, config), player)
-    for noun, part in (("first picture", player.taken[:1]), ("each later one", player.taken[1:])):
+    for noun, part in (("first image", player.taken[:1]), ("each later one", player.taken[1:])):
         if part:
             size, seconds = (sum(column) / len(part) for column in zip(*part, strict=True))
             tell(f"{noun}: {size:,.0f} bytes on the port, {seconds:.3f} s")
@@ -343,7 +345,7 @@ _COMMANDS: tuple[tuple[Callable[..., int | None], Callable[..., None], str, Sequ
     ),
     (
         *(_board_report, _report_options),
-        "write a page of builds: clocks, cells, drawings, longest paths, and how fast systems are for a host",
+        "write a page of builds: clocks, cells, drawings, longest paths, and a host's speed",
         ("build/icebreaker build/ulx3s-12f -o report",),
     ),
     (

@@ -36,8 +36,8 @@ class Verdict:
     """The outcome of a simulation, read from the lights or at the UART."""
 
     count: int
-    """Rounds of the self-test that are complete for certain, the heartbeat changes after a number of them; or products
-    of a system."""
+    """Completed rounds of the self-test, a lower bound, as the heartbeat toggles once per batch; or products of a
+    system."""
     cycles: int
     """Cycles of the clock since power-up."""
     problem: str

@@ -155,7 +155,7 @@ def _pictures(network: CompiledNetwork, array: np.ndarray) -> Iterator[np.ndarra
     if array.dtype.kind not in "fiu":
         raise ValueError(f"{network.source} must be numbers, not {array.dtype}")
     if array.ndim not in (2, 4) or not array.size:
-        raise ValueError(f"{network.source} must be pictures, P x C x H x W or P x K, not {array.shape}")
+        raise ValueError(f"{network.source} must be images, P x C x H x W or P x K, not {array.shape}")
     for values in array:
         yield np.ascontiguousarray(values if array.ndim == 4 else values.reshape(-1, 1, 1), np.float32)
 
@@ -163,6 +163,6 @@ def _pictures(network: CompiledNetwork, array: np.ndarray) -> Iterator[np.ndarra
 def _groups(pictures: list[np.ndarray], machines: int) -> Iterator[list[np.ndarray]]:
     """A picture for each machine at a time."""
     if not 1 <= machines <= len(pictures):
-        raise ValueError(f"accelerators must be from 1 to {len(pictures)}, the pictures of --input, not {machines}")
+        raise ValueError(f"accelerators must be from 1 to {len(pictures)}, the images of --input, not {machines}")
     for first in range(0, len(pictures), machines):
         yield pictures[first : first + machines]
