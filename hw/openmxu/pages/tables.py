@@ -51,6 +51,21 @@ def span(values: Sequence[float], digits: int = 2) -> str:
     return low if low == high else f"{low} to {high}"
 
 
+@dataclass(frozen=True)
+class Table:
+    """A table of a report, which may have no rows; the first ``words`` columns hold words, all others numbers."""
+
+    headings: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    words: int = 1
+
+    def __bool__(self) -> bool:
+        return bool(self.rows)
+
+    def __str__(self) -> str:
+        return table(self.headings, self.rows, words=self.words)
+
+
 def counted(number: int, noun: str) -> str:
     """A number of things: ``1 cell``, ``2 cells``."""
     return f"{number:,} {noun}{'s' * (number != 1)}"
