@@ -52,7 +52,8 @@ _NOT_FUZZED = {
         ),
         *("openmxu_layout.check.decks.check_*", "openmxu_layout.drawing.picture", "openmxu_layout.flow.steps"),
         *("openmxu_sim.cosim.*", "openmxu_sim.engines.*", "openmxu_sim.energy.meter", "openmxu_sim.energy.timed"),
-        *("openmxu_sim.netlist.rtlil", "openmxu_evidence.verify.*", "openmxu_sim.wave.page.wasm", "openmxu_sim.jax.*"),
+        *("openmxu_evidence.verify.*", "openmxu_evidence.benches.*", "openmxu_evidence.exploration.*"),
+        *("openmxu_sim.netlist.rtlil", "openmxu_sim.wave.page.wasm", "openmxu_sim.jax.*"),
         *("openmxu_boards.bitstream.flow", "openmxu_boards.bitstream.plan", "openmxu_boards.bitstream.route"),
         *(
             "openmxu_boards.simulated.*",
