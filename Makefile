@@ -34,7 +34,7 @@ SIZE.zig := : 0.4 GB
 
 setup: $(VENV)/.all ## make .venv and install from PyPI what all commands and tests need
 
-setup-litex: $(VENV)/.all $(VENV)/.litex ## LiteX, too, for the SoC of docs/examples/litex: 35 MB; its tests are skipped without
+setup-litex: $(VENV)/.all $(VENV)/.litex ## LiteX, too, for the SoC of docs/examples/litex: 130 MB; its tests are skipped without
 
 setup-browser: $(VENV)/.all $(VENV)/.zig $(VENV)/.browser ## Playwright, too, which drives an installed Chromium: 165 MB; tests in a browser are skipped without
 

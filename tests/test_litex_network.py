@@ -28,8 +28,8 @@ pytestmark = [
 
 
 _BOARD = pytest.mark.skipif(
-    find_spec("litedram") is None or _GCC is None,
-    reason="LiteDRAM (make setup-litex) or Debian's gcc-riscv64-unknown-elf is absent",
+    find_spec("litedram") is None or find_spec("pythondata_software_picolibc") is None or _GCC is None,
+    reason="LiteDRAM, its BIOS's C library (make setup-litex) or Debian's gcc-riscv64-unknown-elf is absent",
 )
 
 
