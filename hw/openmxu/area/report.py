@@ -29,6 +29,7 @@ from openmxu.area.subject.points import (
 from openmxu.area.target.targets import Target
 from openmxu.catalog import CATALOG, Design
 from openmxu.export.provenance import provenance
+from openmxu.pages.tables import counted
 from openmxu.runtime.extras import install
 from openmxu.runtime.files import folder, reserve
 
@@ -161,10 +162,7 @@ def _measured(
 ) -> Report:
     """Areas and delays, those of the catalog's designs, and energies."""
     targets = list(dict.fromkeys(target for target, _ in plan))
-    sizes = (
-        f"{len(group)} {noun}{'s' * (len(group) != 1)}" for group, noun in ((plan, "measurement"), (targets, "target"))
-    )
-    tell(f"{' on '.join(sizes)} with {tool}")
+    tell(f"{counted(len(plan), 'measurement')} on {counted(len(targets), 'target')} with {tool}")
     measured = measure_all(plan, where, tell, *([is_metered] if player else []))
     results = [result for result in measured if not result.point.order]
     gates = [target for target in targets if target.recipe == "area"]

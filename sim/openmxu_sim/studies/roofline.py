@@ -3,6 +3,7 @@
 import json
 from dataclasses import asdict, dataclass
 
+from openmxu.pages.tables import counted
 from openmxu.spec.config import MxuConfig
 from openmxu.spec.tiling import cycles
 
@@ -177,8 +178,8 @@ def to_markdown(model: Roofline) -> str:
     """Return tables of networks, then of layers."""
     machine = model.machine
     lines = [
-        f"One unit of {machine.rows}x{machine.columns}, {machine.stages} "
-        f"stage{'s' * (machine.stages > 1)}, at {machine.clock:g} MHz, {machine.peak / 1e12:.3g} Tflop/s, and "
+        f"One unit of {machine.rows}x{machine.columns}, "
+        f"{counted(machine.stages, 'stage')}, at {machine.clock:g} MHz, {machine.peak / 1e12:.3g} Tflop/s, and "
         f"{machine.bandwidth:g} GB/s: memory limits the speed below "
         f"{machine.peak / machine.bandwidth / 1e9:.0f} operations per byte.",
         "",

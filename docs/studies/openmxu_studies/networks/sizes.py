@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from openmxu.pages.tables import table
+from openmxu.pages.tables import counted, table
 from openmxu_studies.spread import Studied
 
 
@@ -89,7 +89,7 @@ def to_markdown(report: Networks) -> str:
 
 
 def _machine(case: Case) -> str:
-    size = f"{case.size}x{case.size}, {case.stages} stage{'s' * (case.stages > 1)}, bank of {case.depth}"
+    size = f"{case.size}x{case.size}, {counted(case.stages, 'stage')}, bank of {case.depth}"
     return f"{size}, {case.scratchpad} + {case.weights}, {case.beat} bits" if case.beat else size
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Self, TypeVar
 
 from openmxu.export.provenance import provenance
+from openmxu.pages.tables import counted
 from openmxu.runtime import process
 from openmxu.runtime.machine import Record, cores, machine_name, of_plain, tool_version
 from openmxu.runtime.native import compiler_version
@@ -382,7 +383,7 @@ def compare(old: Report, new: Report) -> str:
     ]
     for run in new.clocked:
         if (before := old.find(run.engine, run.size, run.threads)) is not None:
-            what = f"{run.engine}, {run.size}x{run.size}, {run.threads} thread{'s' * (run.threads > 1)}"
+            what = f"{run.engine}, {run.size}x{run.size}, {counted(run.threads, 'thread')}"
             lines.append(f"| {what} | {before.rate:,.0f} | {run.rate:,.0f} | {run.rate / before.rate:.2f} |")
     products = {run.engine: run for run in old.products}
     for whole in new.products:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from openmxu.area.finding.findings import BASE, Report
 from openmxu.area.run.energy import LAYER, NORMAL, OPERANDS, RANDOM, Energy
 from openmxu.area.subject.points import ADDER, MULTIPLIER, PROCESSING_ELEMENT
-from openmxu.pages.tables import Table
+from openmxu.pages.tables import Table, counted
 
 _PUBLISHED = {MULTIPLIER: (1.1, 3.7), ADDER: (0.4, 0.9)}
 """pJ of units of fp16 and fp32 at 45 nm: Horowitz, ISSCC 2014."""
@@ -54,9 +54,7 @@ def by_terms(report: Report) -> Table:
         for key, row in elements.items()
         if max(row) > 1
     ]
-    return Table(
-        [*_KEYS, "format", "stages", *[f"pJ, {terms} term{'s' * (terms > 1)}" for terms in counts]], rows, words=3
-    )
+    return Table([*_KEYS, "format", "stages", *[f"pJ, {counted(terms, 'term')}" for terms in counts]], rows, words=3)
 
 
 def by_operands(report: Report) -> Table:

@@ -6,7 +6,7 @@ from openmxu.area.finding.findings import Cost, Report
 from openmxu.area.subject.block_elements import TERMS, block_point
 from openmxu.area.subject.points import PROCESSING_ELEMENT, point
 from openmxu.area.target.targets import Target
-from openmxu.pages.tables import Table, span
+from openmxu.pages.tables import Table, counted, span
 from openmxu.spec.blocks import MXFP8
 from openmxu.spec.formats import BF16, FP8_E4M3
 
@@ -37,7 +37,7 @@ def standing(report: Report) -> Table:
     """Areas per multiply-add relative to bf16's element of as many terms; no rows without a third kind of numbers."""
     rows = [[name, f"{bits:g}", *(_relative(report, name, terms) for terms in TERMS)] for name, bits in _STORED.items()]
     rows = [row for row in rows if any(row[2:])]
-    headings = ["numbers", "bits each in memory", *(f"{n} term{'s' * (n > 1)}" for n in TERMS)]
+    headings = ["numbers", "bits each in memory", *(counted(n, "term") for n in TERMS)]
     return Table(headings, rows if len(rows) > 2 else [])
 
 

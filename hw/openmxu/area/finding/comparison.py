@@ -13,6 +13,7 @@ from openmxu.area.subject.foreign import ForeignPoint
 from openmxu.area.subject.peers import Peer, read_peers
 from openmxu.area.target.targets import Target
 from openmxu.export.provenance import provenance
+from openmxu.pages.tables import counted
 from openmxu.runtime.files import folder as output_folder
 from openmxu.runtime.files import reserve
 from openmxu.runtime.machine import Record
@@ -133,7 +134,7 @@ def compare_peers(
             tell(note)
         designs, points = _read(peers, limit, tell)
         plan = [(target, point) for target in chosen for point in points]
-        tell(f"{len(plan)} measurement{'s' * (len(plan) != 1)} of {len(points)} designs with {tool}")
+        tell(f"{counted(len(plan), 'measurement')} of {len(points)} designs with {tool}")
         figures = tuple(map(_figures, measure_all(plan, where, tell)))
         comparison = Comparison({"Yosys": tool, **provenance()}, tuple(map(_target, chosen)), tuple(designs), figures)
         for path, text in zip(paths, (comparison.to_json(), to_markdown(comparison)), strict=True):

@@ -1,6 +1,7 @@
 """Elements of other numbers, integers and numbers in blocks with scales, beside those of the same number of terms."""
 
 from openmxu.area.subject.points import PROCESSING_ELEMENT, Point, made_point, point
+from openmxu.pages.tables import counted
 from openmxu.spec.blocks import BLOCK_FORMATS, MXFP8
 from openmxu.spec.formats import BF16, FP8_E4M3
 from openmxu.unit.block_element import BlockElement
@@ -20,7 +21,7 @@ def block_point(name: str, terms: int) -> Point:
         width,
         lambda: BlockElement(name, terms=terms),
         (BlockElement, name, terms),
-        variant=f"{name}, {terms} term{'s' * (terms > 1)}",
+        variant=f"{name}, {counted(terms, 'term')}",
         options={"numbers": name, "terms": terms, "stages": 1},
     )
 

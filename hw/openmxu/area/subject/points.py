@@ -13,6 +13,7 @@ from typing import Any, Protocol
 from openmxu import SOURCES
 from openmxu.arith import Adder, Converter, Multiplier, SignificandProduct
 from openmxu.export.verilog import to_rtlil
+from openmxu.pages.tables import counted
 from openmxu.runtime import cache
 from openmxu.spec.config import MxuConfig
 from openmxu.spec.formats import BF16, FORMATS, FP8_E4M3, FP8_E5M2, FP16, FP32, TF32, FloatFormat
@@ -257,7 +258,7 @@ def point(
         if subnormals == "ieee":
             words.insert(0, "ieee")
         if stages != fewest:
-            words.append(f"{stages} stage{'s' * (stages != 1)}")
+            words.append(counted(stages, "stage"))
     if part in _SIZED:
         options |= {"rows": rows, "columns": columns}
     if terms > 1:
