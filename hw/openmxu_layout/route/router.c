@@ -190,7 +190,8 @@ static uint32_t search(router *r) {
     if (r->use[n] & TARGET) return n;
     place at = place_of(r, n);
     take_steps(r, n, at, cost, STEP);
-    if (r->came[n] == PIN) continue; /* the first via on a pin is followed by a step */
+    /* The first via on a pin is followed by a step. */
+    if (r->came[n] == PIN) continue;
     for (int up = 0; up < 2; up++) {
       place to = {at.level + (up ? 1 : -1), at.x, at.y};
       if (to.level < 0 || to.level >= r->levels) continue;

@@ -118,7 +118,7 @@ def test_vhdl() -> None:
 
 
 def test_vhdl_without_ghdl(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shutil, "which", lambda name: None)
+    monkeypatch.setattr(shutil, "which", lambda name, **_: None)
     said = complaint(written("a.vhd", "", "a"))
     assert said.startswith("a: VHDL is read by ghdl, which is not installed (Debian")
 

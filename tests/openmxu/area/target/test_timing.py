@@ -53,7 +53,7 @@ needs_sta = pytest.mark.skipif(not find_sta(), reason="OpenSTA is not installed"
 def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     path = tmp_path / "sta"
     path.touch(0o755)
-    monkeypatch.setattr(shutil, "which", lambda name: str(path))
+    monkeypatch.setattr(shutil, "which", lambda name, **_: str(path))
     return path
 
 
@@ -66,7 +66,7 @@ def test_three_inverters() -> None:
 
 
 def test_no_tool(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shutil, "which", lambda name: None)
+    monkeypatch.setattr(shutil, "which", lambda name, **_: None)
     assert find_sta() == ""
     with pytest.raises(TimingError, match="OpenSTA is not installed here"):
         delay(CHAIN, "top", LIBRARY)
