@@ -67,6 +67,9 @@ needs_compiler = pytest.mark.skipif(_NO_COMPILER, reason="a C compiler is needed
 compiled = partial(pytest.param, marks=needs_compiler)
 """A case of such a test."""
 
+ALONE = f"{sys.executable} -c 'import os, time; os.setsid(); time.sleep(1000)'"
+"""A command of a shell that leaves its group and sleeps; not every machine has setsid."""
+
 needs_git = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
 """Mark: the test makes repositories."""
 

@@ -12,7 +12,7 @@ import pytest
 
 from openmxu_studies.faults.leftovers import end_at
 
-from ...conftest import ran
+from ...conftest import ALONE, ran
 
 PROGRAM = """
 import ctypes, os, signal, sys
@@ -127,16 +127,16 @@ LEAVES = """
         run(["sh", "-c", "{}"], what="sleep", limit=1000)
         {}
 """
-STAYS = "setsid sleep 1000 & {}".format
+STAYS = f"{ALONE} & {{}}".format
 
 
 @pytest.mark.parametrize(
     ("program", "end", "number", "code"),
     [
         *((STAYS("wait"), "return 0", getattr(signal, f"SIG{name}"), code) for name, code in ENDS.items()),
-        (STAYS("true"), "os._exit(7)", None, 7),
-        (STAYS("true"), "os.kill(os.getpid(), 9)", None, 1),
-        (STAYS("true"), "return 0", None, 0),
+        (STAYS("sleep 1"), "os._exit(7)", None, 7),
+        (STAYS("sleep 1"), "os.kill(os.getpid(), 9)", None, 1),
+        (STAYS("sleep 1"), "return 0", None, 0),
         ("exec sleep 1000", "return 0", signal.SIGKILL, -9),
     ],
 )

@@ -18,6 +18,7 @@ from openmxu.runtime import process
 from openmxu.runtime.process import Done, TimeLimitError, call, run, threads, workspace
 from openmxu_studies.faults.leftovers import MARKER, leftovers, processes
 
+from ...conftest import ALONE
 from .conftest import python, wait_until
 
 
@@ -54,7 +55,7 @@ def test_what_a_child_leaves_goes(folder: Path, monkeypatch: pytest.MonkeyPatch)
     assert leftovers(background, folder) == []
     monkeypatch.setenv(MARKER, limit)
     with pytest.raises(TimeLimitError, match=r"^the test took longer than 1 s and was ended; does sh run by itself"):
-        run(["sh", "-c", "setsid sleep 1000 & sleep 1000; true"], what="the test", limit=1)
+        run(["sh", "-c", f"{ALONE} & sleep 1000; true"], what="the test", limit=1)
     assert leftovers(limit, folder) == []
 
 
