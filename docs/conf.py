@@ -3,9 +3,7 @@
 import argparse
 import os
 import re
-import subprocess
 import sys
-from collections.abc import Iterator
 from importlib.metadata import version as installed
 from pathlib import Path
 
@@ -18,7 +16,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import records  # of this folder
 
-from openmxu.cli.frame import make_parser
+from openmxu.cli.frame import make_parser, parsers
 
 project = "OpenMXU"
 author = "The OpenMXU authors"
@@ -62,30 +60,15 @@ class CommandHelp(SphinxDirective):
     """``.. command-help::``: the help texts of all commands, so that the page is never old."""
 
     def run(self) -> list[nodes.Node]:
-        """Run each command with ``--help``."""
-        return [_help(command) for command in _commands(make_parser())]
+        """Return a section for each command."""
+        os.environ["COLUMNS"] = "100"  # the width of help texts
+        return [_help(parser) for parser in parsers(make_parser())]
 
 
-def _commands(parser: argparse.ArgumentParser) -> Iterator[str]:
-    """A command and those below it."""
-    yield parser.prog
-    for action in parser._actions:
-        if isinstance(action, argparse._SubParsersAction):
-            for below in dict.fromkeys(action.choices.values()):
-                yield from _commands(below)
-
-
-def _help(command: str) -> nodes.section:
-    done = subprocess.run(
-        [sys.executable, "-m", *command.split(), "--help"],
-        capture_output=True,
-        text=True,
-        check=True,
-        env=os.environ | {"COLUMNS": "100"},
-    )
-    section = nodes.section(ids=[command.replace(" ", "-")])
-    section += nodes.title(text=command)
-    section += nodes.literal_block(text=done.stdout, language="none")
+def _help(parser: argparse.ArgumentParser) -> nodes.section:
+    section = nodes.section(ids=[parser.prog.replace(" ", "-")])
+    section += nodes.title(text=parser.prog)
+    section += nodes.literal_block(text=parser.format_help(), language="none")
     return section
 
 

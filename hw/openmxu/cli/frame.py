@@ -176,15 +176,20 @@ def offer(parser: argparse.ArgumentParser, **values: Callable[[], Iterable[str]]
     vars(parser).setdefault("offered", {}).update(values)
 
 
-def offered(parser: argparse.ArgumentParser) -> Iterator[tuple[argparse.Action, Iterable[str]]]:
-    """The arguments of a command and of those below it that have known values."""
-    known = vars(parser).get("offered", {})
+def parsers(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
+    """A command and those below it, each once, whatever its names."""
+    yield parser
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
-            for each in {*action.choices.values()}:
-                yield from offered(each)
-        elif action.dest in known:
-            yield action, known[action.dest]()
+            for below in dict.fromkeys(action.choices.values()):
+                yield from parsers(below)
+
+
+def offered(parser: argparse.ArgumentParser) -> Iterator[tuple[argparse.Action, Iterable[str]]]:
+    """The arguments of a command and of those below it that have known values."""
+    for each in parsers(parser):
+        known = vars(each).get("offered", {})
+        yield from ((action, known[action.dest]()) for action in each._actions if action.dest in known)
 
 
 def subcommands(parser: argparse.ArgumentParser, *, required: bool) -> Any:

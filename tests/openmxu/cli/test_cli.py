@@ -1,6 +1,5 @@
 """The command line: results, exit codes, and one clear line for each mistake."""
 
-import argparse
 import fcntl
 import importlib
 import io
@@ -12,7 +11,6 @@ import struct
 import subprocess
 import sys
 import termios
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
@@ -23,7 +21,7 @@ import pytest
 from rich.table import Table
 
 from openmxu.area.subject.points import PART_NAMES
-from openmxu.cli.frame import bar, make_parser, print_drawn, print_foreign, print_markdown, tell
+from openmxu.cli.frame import bar, make_parser, parsers, print_drawn, print_foreign, print_markdown, tell
 from openmxu.runtime import cache
 from openmxu.runtime.extras import install
 from openmxu_sim import golden
@@ -268,18 +266,10 @@ def test_failures_and_interrupts(
     assert command("board list") == (code, "", f"openmxu board list: {message}\n" if message else "interrupted\n")
 
 
-def _parsers(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
-    yield parser
-    for action in parser._actions:
-        if isinstance(action, argparse._SubParsersAction):
-            for below in action.choices.values():
-                yield from _parsers(below)
-
-
 def test_help_says_the_defaults_that_are() -> None:
     """Of options with one; where it follows from something else, help has several words."""
     compared = 0
-    for parser in _parsers(make_parser()):
+    for parser in parsers(make_parser()):
         for action in parser._actions:
             said = re.search(r"\(default: ([^) ;]+)[);]", (action.help or "") % vars(action))
             if said is not None and action.default not in (None, []):
