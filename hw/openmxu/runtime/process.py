@@ -204,18 +204,14 @@ def _started(command: Sequence[str], **options: Any) -> Iterator["subprocess.Pop
                 os.killpg(child.pid, signal.SIGKILL)
 
 
-def kill_below(process: int) -> bool:
-    """Kill all that a process has started, and what these have; whether there was any."""
+def kill_below(process: int) -> None:
+    """Kill all that a process has started, and what these have."""
     import psutil  # noqa: PLC0415  # most often, all have ended
 
-    try:
-        below = psutil.Process(process).children(recursive=True)
-    except psutil.Error:
-        return False
-    for each in below:
-        with suppress(psutil.Error):
-            each.kill()
-    return bool(below)
+    with suppress(psutil.Error):  # it has ended
+        for each in psutil.Process(process).children(recursive=True):
+            with suppress(psutil.Error):
+                each.kill()
 
 
 def _has_ended(child: "subprocess.Popen[bytes]") -> bool:
