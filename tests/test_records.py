@@ -82,6 +82,19 @@ def test_readme_says_how_many_checks_are_open() -> None:
     assert f"hold; {checks} open |" in text
 
 
+def test_readme_says_of_the_claim_what_the_areas_say() -> None:
+    readme, page = (path.read_text() for path in (_DOCS.parent / "README.md", _DOCS / "reference/areas/summary.md"))
+    assert "The claim holds for the significand product. The largest part of a bf16 processing element is its" in readme
+    verdicts = dict(re.findall(r"^\| ([\w ]+) \| (.* the claim) \|[^|]*\|$", page, re.MULTILINE))
+    assert {part for part, text in verdicts.items() if text.count(": at least the claim") == 2} == {
+        "significand product"
+    }
+    row = r"^\| generic \| {} \| 1 \(([\d,]+).* GE\) \|.*\| ([\d.]+)[^|]*\|$"
+    adder, element = (re.findall(row.format(part), page, re.MULTILINE)[0] for part in ("adder", "processing element"))
+    bf16, element_area = (Decimal(figures[0].replace(",", "")) for figures in (adder, element))
+    assert bf16 * Decimal(adder[1]) > element_area / 2  # the fp32 adder alone
+
+
 def test_readme_fits_on_a_page() -> None:
     assert len((_DOCS.parent / "README.md").read_text().split()) <= 900
 
