@@ -68,7 +68,6 @@ def supervise(command: Callable[[], int]) -> int:
     """The exit code of a command; in the fork, the same."""
     from openmxu.runtime.process import workspace  # noqa: PLC0415  # after the signals
 
-    _signal.signal(_signal.SIGCHLD, _signal.SIG_DFL)  # if it is ignored, a child's exit status is lost
     front = _Front()
     with ExitStack() as stack:
         scratch = None
@@ -99,31 +98,38 @@ def supervise(command: Callable[[], int]) -> int:
 
 
 class _Front:
-    """The process that waits for a command, and the signals that it was sent."""
+    """The process that waits for a command, and the signals that it was sent.
+
+    Signals arrive as bytes in a pipe, which the C handler writes: one that comes between Python's last look at its
+    signals and a blocking call would else wait as long as that call does.
+    """
 
     def __init__(self) -> None:
         self.process, self.caught = os.getpid(), list[int]()
         self._child = 0
-        install(self._send)
+        self._signals, writer = os.pipe()
+        os.set_blocking(writer, False)
+        _signal.set_wakeup_fd(writer)
+        for number in (_signal.SIGCHLD, _signal.SIGALRM):  # ignored ones write nothing, nor leave an exit status
+            _signal.signal(number, _note)
+        install(_note)
 
     def fork(self) -> int:
         """Start the command; zero in the fork."""
         from openmxu.runtime.launcher import control  # noqa: PLC0415  # as below
 
-        child = os.fork()
-        if child:
-            self._child = child
-            _signal.signal(_signal.SIGALRM, self._kill)
-            self._pass_on()  # what was caught before
+        self._child = os.fork()
+        if self._child:
             control(_ADOPT, 1)
-        return child
+        return self._child
 
     def wait(self) -> int:
         """Wait for the end of the command, and kill what it has left; its exit code, as of :mod:`subprocess`."""
         from openmxu.runtime.process import kill_below  # noqa: PLC0415  # as above
 
-        status = os.waitstatus_to_exitcode(os.waitpid(self._child, 0)[1])
+        status = self._end_of_command()
         ignore()
+        _signal.set_wakeup_fd(-1)
         _signal.signal(_signal.SIGALRM, _signal.SIG_IGN)  # a timer that still runs would end this process
         for _ in range(100):
             try:
@@ -135,19 +141,23 @@ class _Front:
             time.sleep(0.02)
         return status
 
-    def _send(self, number: int, _: object) -> None:
-        self.caught.append(number)
-        self._pass_on()
+    def _end_of_command(self) -> int:
+        while True:
+            for number in os.read(self._signals, 64):
+                if number == _signal.SIGCHLD:
+                    ended, status = os.waitpid(self._child, os.WNOHANG)
+                    if ended:
+                        return os.waitstatus_to_exitcode(status)
+                elif number == _signal.SIGALRM:
+                    os.kill(self._child, _signal.SIGKILL)
+                else:
+                    self.caught.append(number)
+                    os.kill(self._child, number)  # it is there, ended or not, until it is waited for
+                    _signal.setitimer(_signal.ITIMER_REAL, _GRACE)
 
-    def _pass_on(self) -> None:
-        if self._child and self.caught:
-            with suppress(ProcessLookupError):
-                os.kill(self._child, self.caught[-1])
-            _signal.setitimer(_signal.ITIMER_REAL, _GRACE)
 
-    def _kill(self, *_: object) -> None:
-        with suppress(ProcessLookupError):
-            os.kill(self._child, _signal.SIGKILL)
+def _note(*_: object) -> None:
+    """Leave a signal to the pipe."""
 
 
 def _enter(front: int, scratch: "Path | None") -> None:
@@ -156,6 +166,9 @@ def _enter(front: int, scratch: "Path | None") -> None:
 
     from openmxu.runtime.launcher import die_with  # noqa: PLC0415
 
+    _signal.set_wakeup_fd(-1)
+    for number in (_signal.SIGCHLD, _signal.SIGALRM):
+        _signal.signal(number, _signal.SIG_DFL)
     install()
     die_with(front)
     if scratch is not None:
