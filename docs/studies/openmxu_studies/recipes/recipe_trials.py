@@ -23,13 +23,16 @@ from openmxu_studies.training import data
 _RATES, _WARMUP = {"resnet": 1e-2, "vit": 3e-3, "text": 1e-3}, 20
 """Adam's learning rates, and the steps over which they grow to these; over the second half they fall to nothing."""
 
+_DRAWS = 65537
+"""What a unit's seed, which a rounding at random draws from, has beyond the network's."""
+
 
 def train(trial: Trial) -> dict[str, float]:
     """Train a network on one thread; returns its score and the seconds."""
     began = time.perf_counter()
     torch.set_num_threads(1)
     task, options = LEARNERS[trial.network](trial.seed), RECIPES[trial.recipe]
-    where: Any = nullcontext() if options is None else mxu.unit(**options, seed=trial.seed, threads=1)
+    where: Any = nullcontext() if options is None else mxu.unit(**options, seed=trial.seed + _DRAWS, threads=1)
     optimizer = torch.optim.Adam(task.model.parameters(), lr=0.0)
     for step in range(trial.steps):
         for group in optimizer.param_groups:
