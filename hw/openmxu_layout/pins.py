@@ -12,14 +12,14 @@
 from collections.abc import Mapping, Sequence
 from itertools import permutations
 
-from openmxu.cells.lef import Cell, Rect
+from openmxu.cells.lef import LefCell, Rect
 from openmxu_layout.technology import Technology, around
 
 Access = dict[tuple[int, int], tuple[int, int]]
 """For each node where a via may stand, in nm from the cell's lower left corner, width and height of the via's pad."""
 
 
-def find_access(cell: Cell, technology: Technology) -> dict[str, Access]:
+def find_access(cell: LefCell, technology: Technology) -> dict[str, Access]:
     """The access of each signal pin of a cell; empty where its pins are not all on the metal of pins."""
     metal = technology.pins["name"]
     shapes = [shape for pin in cell.pins.values() for shape in pin.shapes] + cell.obstructions
@@ -41,12 +41,12 @@ def find_access(cell: Cell, technology: Technology) -> dict[str, Access]:
     return access
 
 
-def unreachable(cells: Mapping[str, Cell], technology: Technology) -> list[str]:
+def unreachable(cells: Mapping[str, LefCell], technology: Technology) -> list[str]:
     """The cells with a signal pin that no via reaches: synthesis leaves them out."""
     return [name for name, cell in cells.items() if not all(find_access(cell, technology).values())]
 
 
-def _accesses(cell: Cell, pin: Sequence[Rect], everything: Sequence[Rect], technology: Technology) -> Access:
+def _accesses(cell: LefCell, pin: Sequence[Rect], everything: Sequence[Rect], technology: Technology) -> Access:
     step_x, step_y = technology.grid["x"], technology.grid["y"]
     others = [rect for rect in everything if rect not in pin]
     access: Access = {}

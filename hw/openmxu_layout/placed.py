@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from openmxu.cells.lef import Cell, Rect
+from openmxu.cells.lef import LefCell, Rect
 
 Node = tuple[int, int, int]
 """The level of a metal with wires, 0 for the lowest, and a place: x and y."""
@@ -40,7 +40,7 @@ class Placed:
     nets: Mapping[str, Pins]
     """Ports and supplies are left out."""
 
-    def boxes(self, cells: Mapping[str, Cell]) -> dict[str, Rect]:
+    def boxes(self, cells: Mapping[str, LefCell]) -> dict[str, Rect]:
         """The outlines of the cells that have nets."""
         named = {name for ends in self.nets.values() for name, _ in ends}
         sized = ((each, cells[each.master]) for each in self.instances if each.name in named)

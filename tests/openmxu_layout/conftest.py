@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from openmxu.cells.lef import Cell, read_cells
+from openmxu.cells.lef import LefCell, read_cells
 from openmxu.cells.libraries import named_libraries
 from openmxu_layout.kit import copy_files
 from openmxu_layout.technology import technology
@@ -28,6 +28,6 @@ def pdk(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 @pytest.fixture(scope="session")
-def library(pdk: dict[str, Path]) -> Mapping[str, Cell]:
+def library(pdk: dict[str, Path]) -> Mapping[str, LefCell]:
     """The kit's cells."""
     return read_cells(pdk["cells"].read_text())

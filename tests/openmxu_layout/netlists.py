@@ -1,6 +1,6 @@
 """Small netlists, and a library that has their cells, made by hand."""
 
-from openmxu.cells.lef import Cell, Pin
+from openmxu.cells.lef import LefCell, Pin
 from openmxu_layout.kit import Buffer, Kit
 from openmxu_layout.place.synthesis import Mapped
 
@@ -17,12 +17,12 @@ KIT = Kit(
 )
 
 
-def _cell(sites: int, **directions: str) -> Cell:
+def _cell(sites: int, **directions: str) -> LefCell:
     pins = {
         name: Pin(direction=direction, shapes=[("Metal1", (number * 480, 420, number * 480 + 160, 840))])
         for number, (name, direction) in enumerate(directions.items())
     }
-    return Cell(sites * 480, 3780, pins)
+    return LefCell(sites * 480, 3780, pins)
 
 
 LIBRARY = {

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from openmxu.cells.lef import Cell, Pin, Rect, read_cells
+from openmxu.cells.lef import LefCell, Pin, Rect, read_cells
 from openmxu_layout.pins import find_access, unreachable
 
 from .conftest import IHP
@@ -52,8 +52,8 @@ END fill
 def test_cells_of_a_lef_file() -> None:
     a = Pin("SIGNAL", "INPUT", [("Metal1", (205, 885, 445, 3160)), ("Metal1", (200, -5, 400, 1000))])
     vdd = Pin("POWER", "INPUT", [("Metal1", (0, 3560, 1440, 4000))])
-    inverter = Cell(1440, 3780, {"A": a, "VDD": vdd}, [("Metal2", (1000, 1000, 1200, 1200))])
-    assert read_cells(_LEF) == {"inv": inverter, "fill": Cell(480, 3780)}
+    inverter = LefCell(1440, 3780, {"A": a, "VDD": vdd}, [("Metal2", (1000, 1000, 1200, 1200))])
+    assert read_cells(_LEF) == {"inv": inverter, "fill": LefCell(480, 3780)}
     assert inverter.signals == {"A": a}
 
 
@@ -79,10 +79,10 @@ def test_a_cell_without_an_end() -> None:
         read_cells(_LEF.removesuffix("END fill\n"))
 
 
-def cell(pin: Sequence[Rect], other: Sequence[Rect] = (), width: int = 480 * 5) -> Cell:
+def cell(pin: Sequence[Rect], other: Sequence[Rect] = (), width: int = 480 * 5) -> LefCell:
     """A cell with a pin; rectangles are relative to the node."""
     shapes = [[("Metal1", (a + X, b + Y, c + X, d + Y)) for a, b, c, d in rects] for rects in (pin, other)]
-    return Cell(width, 3780, {"A": Pin(shapes=shapes[0])}, shapes[1])
+    return LefCell(width, 3780, {"A": Pin(shapes=shapes[0])}, shapes[1])
 
 
 UPRIGHT, LYING = (210, 290), (290, 210)
@@ -140,7 +140,7 @@ def test_metal_above_that_of_pins_takes_all_access() -> None:
     assert unreachable({"bad": blocked}, IHP) == ["bad"]
 
 
-def test_cells_of_ihp_sg13g2_that_cannot_be_used(library: Mapping[str, Cell]) -> None:
+def test_cells_of_ihp_sg13g2_that_cannot_be_used(library: Mapping[str, LefCell]) -> None:
     """All others have access to each pin. The same eight were found by hand."""
     names = "a21o_1 a21o_2 a221oi_1 dlhrq_1 mux4_1 or4_1 or4_2 sdfbbp_1"
     assert len(library) == 84

@@ -122,7 +122,7 @@ class Part:
         return content
 
 
-class Reader:
+class NetlistReader:
     """From parts to a circuit."""
 
     part: ClassVar[type[Part]] = Part

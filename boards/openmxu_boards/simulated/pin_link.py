@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from openmxu_boards.simulated.pins import Levels, Pins, Reader, levels_of
+from openmxu_boards.simulated.pins import Levels, Pins, UartReader, levels_of
 
 _CHUNK = 2048
 """Cycles that are simulated at a time."""
@@ -32,7 +32,7 @@ class PinLink:
         self._divisor = clock / baud
         self._disturbance = disturbance or Disturbance()
         self._queue: Levels = np.empty(0, dtype=np.uint8)
-        self._reader = Reader(self._divisor)
+        self._reader = UartReader(self._divisor)
         self.cycles = self.sent = self.received = 0
         """Cycles until now, and bytes that the host has sent and received."""
 

@@ -63,7 +63,7 @@ def levels_of(data: bytes, divisor: float) -> Levels:
     return np.repeat(bits.ravel(), np.diff(edges))
 
 
-class Reader:
+class UartReader:
     """Bytes from the levels of a pin, which come in pieces of any size."""
 
     def __init__(self, divisor: float) -> None:

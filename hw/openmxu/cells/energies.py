@@ -97,7 +97,7 @@ class Pin:
 
 
 @dataclass(frozen=True)
-class Cell:
+class LibertyCell:
     """A cell of a library, with the energies of its transitions."""
 
     name: str
@@ -118,7 +118,7 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Cells:
+class LibertyCells:
     """A library's cells."""
 
     name: str
@@ -131,11 +131,11 @@ class Cells:
     """Picofarads of a capacitance of 1."""
     nanoseconds: float
     """Nanoseconds of a time of 1."""
-    cells: Mapping[str, Cell] = field(repr=False)
+    cells: Mapping[str, LibertyCell] = field(repr=False)
 
 
 @lru_cache(maxsize=8)
-def read_cells(library: Library) -> Cells:
+def read_cells(library: Library) -> LibertyCells:
     """Return the cells of a library, with delays and energies."""
     [top] = parse_groups(library.text.decode("latin-1"), library.name)
     supply, volts = _supply(top), _unit(top.attributes.get("voltage_unit", "1V"), "V")
@@ -146,7 +146,7 @@ def read_cells(library: Library) -> Cells:
     by_name = {cell.name: _cell(cell, top, templates) for cell in cells}
     if not any(power for cell in by_name.values() for pin in cell.outputs for power in pin.powers):
         raise NoPowerError(f"{library.name} has no tables of energies (internal_power)")
-    made = Cells(
+    made = LibertyCells(
         library.name,
         supply * volts,
         picofarads * volts**2,
@@ -158,7 +158,7 @@ def read_cells(library: Library) -> Cells:
     return made
 
 
-def _check(cells: Cells) -> None:
+def _check(cells: LibertyCells) -> None:
     """Refuse libraries that cannot be right: inverters that gain energy, or take a thousand times what they charge."""
     for cell in cells.cells.values():
         if len(cell.inputs) != 1 or len(cell.outputs) != 1 or not cell.outputs[0].powers or cell.refused:
@@ -193,7 +193,7 @@ def _unit(text: str, unit: str) -> float:
     return float(number.removesuffix(prefix) or 1) * prefixes[prefix]
 
 
-def _cell(group: Group, top: Group, templates: Mapping[str, Group]) -> Cell:
+def _cell(group: Group, top: Group, templates: Mapping[str, Group]) -> LibertyCell:
     pins = [child for child in group.groups if child.kind == "pin"]
     inputs, outputs = [], []
     for child in pins:
@@ -215,7 +215,7 @@ def _cell(group: Group, top: Group, templates: Mapping[str, Group]) -> Cell:
         refused = f"it has more than {MOST_PINS} inputs"
     elif kept and clock not in {pin.name for pin in inputs}:
         refused = "its clock is not the rising edge of a pin"
-    return Cell(
+    return LibertyCell(
         group.name,
         tuple(inputs),
         tuple(outputs),

@@ -23,7 +23,7 @@ class Pin:
 
 
 @dataclass
-class Cell:
+class LefCell:
     """The size of a cell and its metal, in nm from its lower left corner."""
 
     width: int = 0
@@ -37,9 +37,9 @@ class Cell:
         return {name: pin for name, pin in self.pins.items() if pin.use not in {"POWER", "GROUND"}}
 
 
-def read_cells(text: str) -> dict[str, Cell]:
+def read_cells(text: str) -> dict[str, LefCell]:
     """The cells of a LEF file's text; a :exc:`ValueError` where a shape is no rectangle."""
-    cells: dict[str, Cell] = {}
+    cells: dict[str, LefCell] = {}
     statements = _statements(text)
     for keyword, *words in statements:
         if keyword == "MACRO" and len(words) == 1:  # others define properties
@@ -54,8 +54,8 @@ def _statements(text: str) -> Iterator[list[str]]:
             yield words
 
 
-def _read_cell(name: str, statements: Iterator[list[str]]) -> Cell:
-    cell, pin, shapes, layer = Cell(), Pin(), list[Shape](), ""
+def _read_cell(name: str, statements: Iterator[list[str]]) -> LefCell:
+    cell, pin, shapes, layer = LefCell(), Pin(), list[Shape](), ""
     for statement in statements:
         match statement:
             case ["SIZE", width, "BY", height]:

@@ -209,10 +209,10 @@ def _listed(words: Iterable[str]) -> str:
 
 def parse_groups(text: str, source: str) -> list[Group]:
     """The groups at the top of a Liberty text."""
-    return _Reader(text.replace(_BOM, "").replace("\r\n", "\n").replace("\r", "\n"), source).groups()
+    return _LibertyReader(text.replace(_BOM, "").replace("\r\n", "\n").replace("\r", "\n"), source).groups()
 
 
-class _Reader:
+class _LibertyReader:
     """Reads a Liberty text, whose lines end with a line feed."""
 
     def __init__(self, text: str, source: str) -> None:

@@ -13,7 +13,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 
-from openmxu.cells.lef import Cell
+from openmxu.cells.lef import LefCell
 from openmxu_layout.check.decks import Circuit, Place
 from openmxu_layout.kit import Kit
 from openmxu_layout.place.synthesis import Mapped
@@ -24,7 +24,7 @@ End = tuple[str, str]
 """An instance, and its pin."""
 
 
-def differences(placed: Placed, mapped: Mapped, library: Mapping[str, Cell], kit: Kit) -> list[str]:
+def differences(placed: Placed, mapped: Mapped, library: Mapping[str, LefCell], kit: Kit) -> list[str]:
     """Why a placed netlist is not the synthesised one with buffers put into nets, in words; empty if it is.
 
     A net with one driver, and as many as its buffers drive, is one net. Each has exactly one driver, so buffers that

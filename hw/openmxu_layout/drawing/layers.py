@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from html import escape
 
-from openmxu.cells.lef import Cell, Rect
+from openmxu.cells.lef import LefCell, Rect
 from openmxu.pages.figures import COLOURS
 from openmxu_layout.placed import Placed
 from openmxu_layout.route.routing import Wired
@@ -18,7 +18,7 @@ for (const layer of document.querySelectorAll("g[id]")) {
 _STYLE = "text { cursor: pointer; user-select: none } g[display] { display: none }"
 
 
-def draw_layers(wired: Wired, technology: Technology, cells: Mapping[str, Cell]) -> str:
+def draw_layers(wired: Wired, technology: Technology, cells: Mapping[str, LefCell]) -> str:
     """The drawing, as SVG, in units of 10 nm."""
     placed, routes = wired.placed, wired.routes.values()
     layers = {"cells": ("#9aa5ad", 'stroke-width="4"', _boxes(placed.boxes(cells).values()))}

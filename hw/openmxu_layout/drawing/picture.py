@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from PIL import Image  # which matplotlib needs
 
-from openmxu.cells.lef import Cell
+from openmxu.cells.lef import LefCell
 from openmxu.pages.figures import COLOURS
 from openmxu_layout.placed import Placed
 from openmxu_layout.route.routing import Wired
@@ -27,7 +27,7 @@ _MOST = 20
 
 
 def draw_picture(
-    wired: Wired, technology: Technology, cells: Mapping[str, Cell], directions: Mapping[str, str]
+    wired: Wired, technology: Technology, cells: Mapping[str, LefCell], directions: Mapping[str, str]
 ) -> bytes:
     """The picture, as PNG. The same layout gives the same bytes."""
     placed = wired.placed
@@ -83,7 +83,7 @@ def _groups(paths: Iterable[str]) -> dict[str, str]:
     return groups
 
 
-def _draw_cells(axes: Axes, placed: Placed, cells: Mapping[str, Cell], module: Mapping[str, str]) -> None:
+def _draw_cells(axes: Axes, placed: Placed, cells: Mapping[str, LefCell], module: Mapping[str, str]) -> None:
     sizes = Counter(module.values())
     largest = sorted(name for name, _ in sizes.most_common(_MOST))
     colours = dict.fromkeys(sizes, "0.6") | {name: colormaps["tab20"](at) for at, name in enumerate(largest)}

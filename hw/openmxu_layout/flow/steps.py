@@ -22,7 +22,7 @@ from typing import TypeVar
 
 from openmxu import yosys
 from openmxu.area.target.timing import find_sta, sta_identity
-from openmxu.cells.lef import Cell, read_cells
+from openmxu.cells.lef import LefCell, read_cells
 from openmxu.cells.liberty import Library, read_library
 from openmxu.runtime import cache, process
 from openmxu_layout import SOURCES
@@ -70,7 +70,7 @@ class Foundry:
     name: str
     technology: Technology
     files: Mapping[str, Path]
-    cells: Mapping[str, Cell]
+    cells: Mapping[str, LefCell]
     liberty: Library
 
 

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from openmxu import yosys
-from openmxu.cells.lef import Cell
+from openmxu.cells.lef import LefCell
 from openmxu.yosys.netlist import Bit, Netlist, read_netlist
 from openmxu_layout.place.synthesis import check_ports
 
@@ -52,7 +52,7 @@ endmodule
 """
 
 
-def prepare(rtlil: str, top: str, cells: Mapping[str, Cell], supplies: Sequence[str]) -> str:
+def prepare(rtlil: str, top: str, cells: Mapping[str, LefCell], supplies: Sequence[str]) -> str:
     """The design without processes, each register with a name of its own, and asynchronously reset to 0 if at all.
 
     Raises

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any
 
-from openmxu.cells.lef import Cell
+from openmxu.cells.lef import LefCell
 from openmxu.runtime import process
 from openmxu_layout.place.synthesis import Mapped
 from openmxu_layout.place.trees import buffers_of, with_trees
@@ -44,7 +44,7 @@ class Core:
 
 
 def place(
-    mapped: Mapped, library: Mapping[str, Cell], technology: Technology, *, utilisation: float = 0.7, seed: int = 1
+    mapped: Mapped, library: Mapping[str, LefCell], technology: Technology, *, utilisation: float = 0.7, seed: int = 1
 ) -> Placed:
     """Place a netlist in a core that is nearly square, of which cells and buffers take a fraction; the seed is
     Coloquinte's. A :exc:`ValueError` where there are more pins than tracks.
@@ -103,7 +103,7 @@ def _ports(mapped: Mapped, core: Core) -> dict[str, Node]:
 
 
 def _solve(
-    mapped: Mapped, library: Mapping[str, Cell], core: Core, ports: Mapping[str, Node], seed: int
+    mapped: Mapped, library: Mapping[str, LefCell], core: Core, ports: Mapping[str, Node], seed: int
 ) -> dict[str, tuple[int, int]]:
     """Site and row of each cell."""
     grid = core.technology.grid
@@ -163,7 +163,7 @@ def _coloquinte(
     return list(zip(circuit.cell_x, circuit.cell_y, strict=True))[:cells]
 
 
-def _fill(instances: Sequence[Instance], library: Mapping[str, Cell], core: Core) -> Iterator[Instance]:
+def _fill(instances: Sequence[Instance], library: Mapping[str, LefCell], core: Core) -> Iterator[Instance]:
     """Cells for all gaps in the rows."""
     row, fill = core.technology.grid["row"], core.technology.kit.fill
     by_row: dict[int, list[tuple[int, int]]] = {y: [] for y in range(0, core.height, row)}

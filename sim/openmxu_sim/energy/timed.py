@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from openmxu.cells.energies import Arc, Cell, Cells, Pin, Power, truth
+from openmxu.cells.energies import Arc, LibertyCell, LibertyCells, Pin, Power, truth
 
 CLOCK = "clk"
 """Name of the clock's port."""
@@ -40,7 +40,7 @@ class Instance:
     """A cell of a netlist."""
 
     name: str
-    cell: Cell
+    cell: LibertyCell
     """Name in the netlist, and cell of the library."""
     inputs: list[int]
     outputs: list[int]
@@ -85,7 +85,7 @@ class TimedNetlist:
     """Median delay from the clock to a flip-flop's output, in ps; 0 without flip-flops."""
 
 
-def read_timed(netlist: str, top: str, cells: Cells) -> TimedNetlist:
+def read_timed(netlist: str, top: str, cells: LibertyCells) -> TimedNetlist:
     """Read a netlist from Yosys's JSON."""
     module = json.loads(netlist)["modules"][top]
     numbers: dict[Any, int] = dict(_CONSTANTS)
@@ -128,7 +128,7 @@ def read_timed(netlist: str, top: str, cells: Cells) -> TimedNetlist:
     )
 
 
-def _known(cells: Cells, kind: str, name: str) -> Cell:
+def _known(cells: LibertyCells, kind: str, name: str) -> LibertyCell:
     cell = cells.cells.get(kind)
     if cell is None:
         raise UnsuitableError(f"cell {name} is a {kind}, which is not in {cells.name}")
@@ -200,7 +200,7 @@ def _check_clocks(stored: Iterable[Instance], clock: int | None, levels: Mapping
 
 
 def _fill_all(
-    gates: list[Instance], stored: list[Instance], cells: Cells, count: int
+    gates: list[Instance], stored: list[Instance], cells: LibertyCells, count: int
 ) -> tuple[list[float], float, float]:
     """Fill in loads, then delays and energies by instance; returns charges, longest path, delay of flip-flops."""
     loads = [(0.0, 0.0)] * count
@@ -227,7 +227,7 @@ def _fill_all(
     return charges, max(arrivals) + launch, launch
 
 
-def _fill(part: Instance, cells: Cells, loads: Sequence[Edges], slews: Sequence[Edges]) -> list[Edges]:
+def _fill(part: Instance, cells: LibertyCells, loads: Sequence[Edges], slews: Sequence[Edges]) -> list[Edges]:
     """Fill in delays and energies of an instance; returns the slews of its outputs."""
     picoseconds = 1e3 * cells.nanoseconds
     names = [pin.name for pin in part.cell.inputs]
@@ -298,7 +298,7 @@ def _condition(when: str, part: Instance) -> tuple[bool, ...]:
     return truth(when, part.pins) if when else ()
 
 
-def stored_function(function: str, cell: Cell) -> str:
+def stored_function(function: str, cell: LibertyCell) -> str:
     """Return an output's function, with the inverse of the stored bit in terms of the bit itself."""
     if len(cell.stored) > 1:
         return _replace_word(function, cell.stored[1], f"(!{cell.stored[0]})")

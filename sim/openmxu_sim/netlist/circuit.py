@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import reduce
 
 from openmxu_sim.netlist.delays import find_delays
-from openmxu_sim.netlist.rtlil import HIGH, LOW, Bit, Box, Cell, Memory, NetlistError, flatten, hollow_modules
+from openmxu_sim.netlist.rtlil import HIGH, LOW, Bit, Box, Memory, NetlistError, RtlilCell, flatten, hollow_modules
 
 
 @dataclass(frozen=True)
@@ -136,7 +136,7 @@ class Circuit:
             elif port not in ("clk", "rst"):
                 self.outputs[f"{path}_{port}"] = bits
 
-    def _place(self, index: int, cell: Cell) -> None:
+    def _place(self, index: int, cell: RtlilCell) -> None:
         """Note the bits that a cell drives."""
         ports = cell.connections
         if cell.type in ("$dff", "$memrd_v2", "$memwr_v2"):
@@ -288,7 +288,7 @@ class Circuit:
             raise NetlistError(f"netlist must be free of loops, not run in one through {self._flat.cells[index].name}")
         return node
 
-    def _compute(self, kind: str, cell: Cell, width: int) -> Node:
+    def _compute(self, kind: str, cell: RtlilCell, width: int) -> Node:
         """Return the low bits of the word that a cell computes, one of the types in ``_CELLS``."""
         match kind:
             case "$not" | "$xnor" | "$logic_not" | "$ne":
@@ -314,7 +314,7 @@ class Circuit:
                 return self._shift(cell, width, left=kind == "$shl")
         return self._match(cell)
 
-    def _operand(self, cell: Cell, port: str, width: int | None = None) -> Node:
+    def _operand(self, cell: RtlilCell, port: str, width: int | None = None) -> Node:
         return self.word(cell.connections[port], width=width, signed=bool(cell.parameters.get(f"{port}_SIGNED")))
 
     def _bitwise(self, op: str, a: Node, b: Node) -> Node:
@@ -345,10 +345,10 @@ class Circuit:
             return None
         return self._reduce("any", self._join([Piece(row.node, min(bit.start, row.start), row.width + 1)]))
 
-    def _logic(self, op: str, cell: Cell, width: int) -> Node:
+    def _logic(self, op: str, cell: RtlilCell, width: int) -> Node:
         return self._bitwise(op, self._operand(cell, "A", width), self._operand(cell, "B", width))
 
-    def _arithmetic(self, op: str, cell: Cell, width: int) -> Node:
+    def _arithmetic(self, op: str, cell: RtlilCell, width: int) -> Node:
         a, b = (self._operand(cell, port, width) for port in "AB")
         if width == 1:
             return self._bitwise("and" if op == "mul" else "xor", a, b)
@@ -371,7 +371,7 @@ class Circuit:
             a = self._join([piece for piece in a.pieces if piece.node is not None or piece.start])
         return a if a.width == 1 else self._node(op, (a,), 1)
 
-    def _compare(self, cell: Cell, *, swapped: bool, inverted: bool) -> Node:
+    def _compare(self, cell: RtlilCell, *, swapped: bool, inverted: bool) -> Node:
         width = max(len(cell.connections["A"]), len(cell.connections["B"]))
         a, b = (self._operand(cell, port, width) for port in ("BA" if swapped else "AB"))
         if cell.parameters["A_SIGNED"]:
@@ -388,7 +388,7 @@ class Circuit:
             return self._reduce("all", a)
         return self._node("equal", (a, b), 1)
 
-    def _compare_equal(self, cell: Cell) -> Node:
+    def _compare_equal(self, cell: RtlilCell) -> Node:
         width = max(len(cell.connections["A"]), len(cell.connections["B"]))
         return self._equal(self._operand(cell, "A", width), self._operand(cell, "B", width))
 
@@ -399,7 +399,7 @@ class Circuit:
             return b if value else a
         return self._node("choose", (condition, b, a), a.width)
 
-    def _match(self, cell: Cell) -> Node:
+    def _match(self, cell: RtlilCell) -> Node:
         """Return whether a word matches one of some patterns; ``-`` matches both values."""
         matches = []
         for pattern in str(cell.parameters["PATTERNS"]).split(","):
@@ -409,7 +409,7 @@ class Circuit:
             matches.append(self._equal(self.word([bit for bit, _ in bits]), wanted))
         return reduce(lambda a, b: self._bitwise("or", a, b), matches)
 
-    def _shift(self, cell: Cell, width: int, *, left: bool) -> Node:
+    def _shift(self, cell: RtlilCell, width: int, *, left: bool) -> Node:
         """Shift step by step: each bit of the amount shifts by a power of two, or does not."""
         bits = list(cell.connections["A"])
         fill = bits[-1] if cell.parameters["A_SIGNED"] and (cell.type == "$sshr" or left) else LOW

@@ -23,7 +23,7 @@ class NetlistError(ValueError):
 
 
 @dataclass(frozen=True)
-class Cell:
+class RtlilCell:
     """A cell: one of Yosys's, or ``$match``, which tells whether ``A`` matches one of the patterns ``PATTERNS``."""
 
     name: str
@@ -86,7 +86,7 @@ class Flat:
     inputs: dict[str, tuple[Bit, ...]] = field(default_factory=dict)
     outputs: dict[str, tuple[Bit, ...]] = field(default_factory=dict)
     """The bits of each port, lowest first."""
-    cells: list[Cell] = field(default_factory=list)
+    cells: list[RtlilCell] = field(default_factory=list)
     boxes: list[Box] = field(default_factory=list)
     """Cells, and boxes, in no particular order."""
     memories: dict[str, Memory] = field(default_factory=dict)
@@ -272,7 +272,7 @@ class _Module:
         if kind.startswith("$"):
             if "MEMID" in parameters:
                 parameters["MEMID"] = self._path + str(parameters["MEMID"]).replace("\\\\", "\\")
-            self._flat.cells.append(Cell(path, kind, parameters, connections))
+            self._flat.cells.append(RtlilCell(path, kind, parameters, connections))
             return
         if kind in self._boxes:
             self._box(Box(path, kind[1:], self._boxes[kind], connections))
@@ -337,13 +337,13 @@ class _Module:
             return selector[0]
         [result] = self._flat.new(1)
         texts = ",".join(pattern.split("'")[1] for pattern in patterns.split(", "))
-        self._flat.cells.append(Cell("case", "$match", {"PATTERNS": texts}, {"A": selector, "Y": (result,)}))
+        self._flat.cells.append(RtlilCell("case", "$match", {"PATTERNS": texts}, {"A": selector, "Y": (result,)}))
         return result
 
     def _choose(self, condition: Bit, chosen: tuple[Bit, ...], other: tuple[Bit, ...]) -> tuple[Bit, ...]:
         result = self._flat.new(len(chosen))
         self._flat.cells.append(
-            Cell("case", "$mux", {"WIDTH": len(chosen)}, {"A": other, "B": chosen, "S": (condition,), "Y": result})
+            RtlilCell("case", "$mux", {"WIDTH": len(chosen)}, {"A": other, "B": chosen, "S": (condition,), "Y": result})
         )
         return result
 

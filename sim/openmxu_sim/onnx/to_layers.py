@@ -57,10 +57,10 @@ class Layers:
 
 def to_layers(model: "ModelProto | Path | str | bytes") -> Layers:
     """Read a model, simplified by onnxruntime, up to the first node that the accelerator does not compute."""
-    return _Reader(optimised(checked(load(model)))).read()
+    return _LayerReader(optimised(checked(load(model)))).read()
 
 
-class _Reader:
+class _LayerReader:
     def __init__(self, model: ModelProto) -> None:
         self._model = model
         graph = model.graph
@@ -316,20 +316,20 @@ def _padding(
     return first[0], first[1], both[0] - first[0], both[1] - first[1]
 
 
-_HANDLERS: dict[str, Callable[[_Reader, NodeProto, dict[str, Any]], None]] = {
-    "Add": _Reader._sum,
-    "AveragePool": _Reader._pool,
-    "Clip": _Reader._clip,
-    "Conv": _Reader._convolve,
-    "Dropout": _Reader._same,
-    "Flatten": _Reader._flatten,
-    "Gemm": _Reader._dense,
-    "GlobalAveragePool": _Reader._pool,
-    "Identity": _Reader._same,
-    "MatMul": _Reader._dense,
-    "MaxPool": _Reader._pool,
-    "Relu": _Reader._relu,
-    "Reshape": _Reader._flatten,
-    "Sum": _Reader._sum,
+_HANDLERS: dict[str, Callable[[_LayerReader, NodeProto, dict[str, Any]], None]] = {
+    "Add": _LayerReader._sum,
+    "AveragePool": _LayerReader._pool,
+    "Clip": _LayerReader._clip,
+    "Conv": _LayerReader._convolve,
+    "Dropout": _LayerReader._same,
+    "Flatten": _LayerReader._flatten,
+    "Gemm": _LayerReader._dense,
+    "GlobalAveragePool": _LayerReader._pool,
+    "Identity": _LayerReader._same,
+    "MatMul": _LayerReader._dense,
+    "MaxPool": _LayerReader._pool,
+    "Relu": _LayerReader._relu,
+    "Reshape": _LayerReader._flatten,
+    "Sum": _LayerReader._sum,
 }
 """Operators of the accelerator."""

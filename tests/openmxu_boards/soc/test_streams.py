@@ -10,7 +10,7 @@ import pytest
 
 from openmxu.unit.queue import Queue
 from openmxu_boards.protocol import Decoder, encode
-from openmxu_boards.simulated.pins import Levels, Reader, levels_of
+from openmxu_boards.simulated.pins import Levels, UartReader, levels_of
 from openmxu_boards.soc.frames import FrameReceiver, FrameSender
 from openmxu_boards.soc.uart import UartReceiver, UartTransmitter, divisor_of
 
@@ -53,7 +53,7 @@ def test_transmitter(divisor: int) -> None:
         await ctx.tick().repeat(12 * divisor)
 
     clocked(transmitter, testbench, pin)
-    assert Reader(divisor).feed(np.array(levels, dtype=np.uint8)) == EVERY
+    assert UartReader(divisor).feed(np.array(levels, dtype=np.uint8)) == EVERY
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_divisors() -> None:
 
 def test_reader_in_pieces() -> None:
     levels = np.concatenate([np.ones(3, dtype=np.uint8), levels_of(EVERY, 7.3), np.ones(9, dtype=np.uint8)])
-    reader = Reader(7.3)
+    reader = UartReader(7.3)
     assert b"".join(reader.feed(levels[start : start + 11]) for start in range(0, len(levels), 11)) == EVERY
     assert reader.idle
 

@@ -12,7 +12,7 @@ import pytest
 
 gdstk = pytest.importorskip("gdstk", reason="gdstk is not installed (extra layout)")
 
-from openmxu.cells.lef import Cell  # noqa: E402
+from openmxu.cells.lef import LefCell  # noqa: E402
 from openmxu_layout.check.decks import check_rules  # noqa: E402
 from openmxu_layout.drawing.exchange import write_def  # noqa: E402
 from openmxu_layout.drawing.gds import write_gds  # noqa: E402
@@ -75,7 +75,7 @@ def test_each_shape_of_a_small_layout(tmp_path: Path) -> None:
 Layout = tuple[Wired, Path]
 
 
-def rows_of_cells(seed: int, cells: Mapping[str, Cell]) -> Placed:
+def rows_of_cells(seed: int, cells: Mapping[str, LefCell]) -> Placed:
     """Cells at random in rows that are two thirds full; each output drives the nearest inputs that are free."""
     choose = random.Random(seed)
     unused = unreachable(cells, IHP)
@@ -112,7 +112,7 @@ def violations(gds: Path, top: str, pdk: Mapping[str, Path]) -> Mapping[str, int
 
 
 @pytest.fixture(scope="module")
-def layout(pdk: Mapping[str, Path], library: Mapping[str, Cell], tmp_path_factory: pytest.TempPathFactory) -> Layout:
+def layout(pdk: Mapping[str, Path], library: Mapping[str, LefCell], tmp_path_factory: pytest.TempPathFactory) -> Layout:
     """Real cells in rows, routed and drawn."""
     placed = rows_of_cells(1, library)
     access = {master: find_access(library[master], IHP) for master in {each.master for each in placed.instances}}
@@ -141,7 +141,7 @@ def test_no_rule_of_the_foundry_is_broken(layout: Layout, pdk: Mapping[str, Path
 
 @needs_klayout
 def test_every_access_of_every_cell_breaks_no_rule(
-    pdk: Mapping[str, Path], library: Mapping[str, Cell], tmp_path: Path
+    pdk: Mapping[str, Path], library: Mapping[str, LefCell], tmp_path: Path
 ) -> None:
     """A via on each node of each pin, with a step of wire, each on a cell of its own; a pad 60 nm aside is noticed."""
     instances, routes = [], {}

@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from openmxu.cells.lef import Cell
+from openmxu.cells.lef import LefCell
 from openmxu_layout.drawing.layers import draw_layers
 
 from ...conftest import ran, slow
@@ -16,7 +16,7 @@ from .small_layout import small
 
 
 def _drawn() -> str:
-    return draw_layers(small(), IHP, {"inv": Cell(1440, 3780)})
+    return draw_layers(small(), IHP, {"inv": LefCell(1440, 3780)})
 
 
 def test_layers() -> None:

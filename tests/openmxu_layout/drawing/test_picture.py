@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from openmxu.cells.lef import Cell
+from openmxu.cells.lef import LefCell
 from openmxu_layout.drawing.picture import draw_picture, modules
 from openmxu_layout.placed import Placed
 
@@ -40,7 +40,7 @@ def test_cells_belong_to_the_module_of_what_they_drive() -> None:
 
 
 def test_a_layout_has_one_picture() -> None:
-    cells = {"inv": Cell(1440, 3780)}
+    cells = {"inv": LefCell(1440, 3780)}
     first, again, other = (
         draw_picture(each, IHP, cells, {"out": "output"}) for each in (small(), small(), replace(small(), routes={}))
     )

@@ -7,7 +7,7 @@ from itertools import groupby, pairwise
 
 import pytest
 
-from openmxu.cells.lef import Cell
+from openmxu.cells.lef import LefCell
 from openmxu_layout.place.placement import place
 from openmxu_layout.place.synthesis import Mapped
 from openmxu_layout.placed import Placed
@@ -22,7 +22,7 @@ FEW = replace(IHP, kit=KIT)
 """The technology with a library of few cells."""
 
 
-def _is_legal(placed: Placed, library: Mapping[str, Cell]) -> bool:
+def _is_legal(placed: Placed, library: Mapping[str, LefCell]) -> bool:
     """Whether each row is one piece of cells from edge to edge, on sites, and mirrored in turn."""
     rows = defaultdict(list)
     for each in placed.instances:

@@ -13,7 +13,7 @@ from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from openmxu.cells.lef import Cell
+from openmxu.cells.lef import LefCell
 from openmxu.cells.liberty import read_library
 from openmxu.export.verilog import to_rtlil
 from openmxu_layout.check.equality import UnlikeError, is_equal
@@ -91,7 +91,7 @@ def mapped(rtlil: str, pdk: Mapping[str, Path]) -> Mapped:
     return synthesise(rtlil, "design", read_library(pdk["timing"]), IHP.kit, ["sg13g2_xor2_1"])
 
 
-def test_ports_have_nets_of_their_own(mapped: Mapped, library: Mapping[str, Cell]) -> None:
+def test_ports_have_nets_of_their_own(mapped: Mapped, library: Mapping[str, LefCell]) -> None:
     assert mapped.ports == {
         **{f"a[{bit}]": "input" for bit in range(4)},
         **dict.fromkeys(("unused", "clk", "rst"), "input"),
@@ -106,7 +106,7 @@ def test_ports_have_nets_of_their_own(mapped: Mapped, library: Mapping[str, Cell
     assert [mapped.instances[name] for name, _ in mapped.nets["same"]] == ["sg13g2_buf_4"]
 
 
-def test_all_pins_are_connected_once(mapped: Mapped, library: Mapping[str, Cell]) -> None:
+def test_all_pins_are_connected_once(mapped: Mapped, library: Mapping[str, LefCell]) -> None:
     ends = Counter(end for net in mapped.nets.values() for end in net)
     assert ends == Counter((name, pin) for name, cell in mapped.instances.items() for pin in library[cell].signals)
 

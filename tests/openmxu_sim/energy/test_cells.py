@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from openmxu.cells.energies import Cells, NoPowerError, Table, read_cells, truth
+from openmxu.cells.energies import LibertyCells, NoPowerError, Table, read_cells, truth
 from openmxu.cells.liberty import Library, parse_library
 from openmxu.runtime import process
 from openmxu_sim.energy.events import Activity, Player
@@ -18,7 +18,7 @@ from .conftest import needs_sta
 from .library import GATES, HEAD, LOAD, flip_flop, gate, library, with_reset
 
 
-def read(content: bytes) -> Cells:
+def read(content: bytes) -> LibertyCells:
     return read_cells(parse_library(content, "test"))
 
 

@@ -7,14 +7,14 @@ and is not undone here.
 from typing import Any, ClassVar
 
 from openmxu_boards.families.circuit import ONE, ZERO, Circuit, CircuitError
-from openmxu_boards.families.netlist import Part, Reader, inverse, parse
+from openmxu_boards.families.netlist import NetlistReader, Part, inverse, parse
 
 _DPRAM_ADDRESS = "DBCA"
 """Inputs of a LUT that form the address of a memory, the lowest bit first."""
 
 
 def read_circuit(text: str, clock: str) -> Circuit:
-    return _Reader(parse(text), clock).read()
+    return _Ecp5Reader(parse(text), clock).read()
 
 
 class _Part(Part):
@@ -32,7 +32,7 @@ class _Part(Part):
         return inverse(wire) if choice == "INV" else wire
 
 
-class _Reader(Reader):
+class _Ecp5Reader(NetlistReader):
     part = _Part
     _reset_net: _Part | None = None
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from openmxu_boards.families.circuit import ONE, ZERO, Circuit
-from openmxu_boards.families.netlist import Part, Reader, inverse, parse, port_names
+from openmxu_boards.families.netlist import NetlistReader, Part, inverse, parse, port_names
 
 _BANKS = {
     "SA": (0, 27), "SB": (0, 71), "NA": (165, 27), "NB": (165, 71),
@@ -48,7 +48,7 @@ _SECOND = {1: ("C_I1", "PINY1"), 3: ("C_I2", "CINX"), 5: ("C_I3", "PINY1"), 7: (
 
 
 def read_circuit(text: str, clock: str) -> Circuit:
-    return _Reader(parse(text), clock).read()
+    return _GateMateReader(parse(text), clock).read()
 
 
 def _pin(bel: str) -> str:
@@ -56,7 +56,7 @@ def _pin(bel: str) -> str:
     return _PINS.get(bel[: bel.find("/") + 1], "")
 
 
-class _Reader(Reader):
+class _GateMateReader(NetlistReader):
     def __init__(self, module: Mapping[str, Any], clock: str) -> None:
         super().__init__(module, clock)
         cells = module["cells"]

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 from openmxu_boards import tools
 from openmxu_boards.families.circuit import ONE, ZERO, Circuit, CircuitError
-from openmxu_boards.families.netlist import Part, Reader, inverse, parse, port_names
+from openmxu_boards.families.netlist import NetlistReader, Part, inverse, parse, port_names
 
 _ALU_TABLES: Mapping[int | str, int] = {
     "C2L": 0, "ONE2C": 0x000F, 0: 0x606A, 1: 0x909A, 2: 0x609A, 3: 0x909F, 4: 0x909A, 6: 0xA0A0, 7: 0x505F, 8: 0xA05A
@@ -42,7 +42,7 @@ _EDGES = re.compile(r"IO([TBLR])(\d+)([A-Z])")
 
 def read_circuit(text: str, clock: str) -> Circuit:
     module = parse(text)
-    reader = _Reader(module, clock)
+    reader = _GowinReader(module, clock)
     reader.pins = _pins(*(str(module["settings"].get(f"packer.{name}")) for name in ("chipdb", "partno")))
     return reader.read()
 
@@ -70,7 +70,7 @@ def _pins(chip: str, part: str) -> Mapping[str, str]:
     return pins
 
 
-class _Reader(Reader):
+class _GowinReader(NetlistReader):
     pins: Mapping[str, str]
 
     def _global_set_reset(self, part: Part) -> None:

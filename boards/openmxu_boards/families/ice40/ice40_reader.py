@@ -39,10 +39,10 @@ class _Source(NamedTuple):
 
 
 def read_circuit(chip: Chip, bitmap: Bitmap, package: str, clock: str) -> Circuit:
-    return _Reader(chip, bitmap, package, clock).read()
+    return _Ice40Reader(chip, bitmap, package, clock).read()
 
 
-class _Reader:
+class _Ice40Reader:
     def __init__(self, chip: Chip, bitmap: Bitmap, package: str, clock: str) -> None:
         self._chip, self._bitmap, self._clock = chip, bitmap, clock
         if missing := set(chip.tiles) - set(bitmap.tiles):

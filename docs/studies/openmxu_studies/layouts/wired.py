@@ -15,7 +15,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import replace
 
-from openmxu.cells.energies import Cell, Cells, Pin, Power, Table
+from openmxu.cells.energies import LibertyCell, LibertyCells, Pin, Power, Table
 from openmxu_layout.kit import Kit
 from openmxu_layout.placed import Placed
 from openmxu_sim.energy.timed import CLOCK, TimedNetlist, read_timed
@@ -25,7 +25,7 @@ Pins = Mapping[str, Mapping[str, str]]
 
 
 def timed(
-    placed: Placed, directions: Mapping[str, str], farads: Mapping[str, float], kit: Kit, cells: Cells
+    placed: Placed, directions: Mapping[str, str], farads: Mapping[str, float], kit: Kit, cells: LibertyCells
 ) -> TimedNetlist:
     """A placed design with its wires, from the ports' directions, the wires' capacitances, if any, and the library."""
     masters = placed.masters
@@ -70,18 +70,18 @@ def _buffers(pins: Pins, masters: Mapping[str, str], kit: Kit) -> list[str]:
     return found
 
 
-def _wire(load: float) -> Cell:
-    return Cell("wire", (Pin("A", (load, load)),), ())
+def _wire(load: float) -> LibertyCell:
+    return LibertyCell("wire", (Pin("A", (load, load)),), ())
 
 
-def _buffer(cell: Cell, load: float) -> Cell:
+def _buffer(cell: LibertyCell, load: float) -> LibertyCell:
     """A buffer whose output is its input's net: the output's energies become those of a pin without capacitance."""
     [output] = cell.outputs
     powers = tuple(
         Power("", power.when, power.supply, (_bound(power.energies[0], load), _bound(power.energies[1], load)))
         for power in output.powers
     )
-    return Cell(cell.name, (*cell.inputs, Pin(output.name, (0.0, 0.0), powers=powers)), ())
+    return LibertyCell(cell.name, (*cell.inputs, Pin(output.name, (0.0, 0.0), powers=powers)), ())
 
 
 def _bound(table: Table | None, load: float) -> Table | None:
