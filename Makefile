@@ -53,7 +53,7 @@ demo: $(VENV)/.demo ## digits on the simulated unit, then areas of number format
 digits: $(VENV)/.all $(VENV)/.models ## a CNN trained on digits, then run on the simulated accelerator: a minute
 	@$(BIN)/python docs/examples/digits.py -o $(VENV)/digits.onnx
 
-test: setup ## the tests, in seven minutes
+test: setup ## the tests, in eight minutes
 	@$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"
 
 quick: setup ## half of the tests in two minutes: arithmetic, one processing element, golden model, plumbing

@@ -124,9 +124,9 @@ def _proofs(component: Any) -> list[Proof]:
     return [Proof("master", said, component, ALWAYS, (), kept, given=given) for given in (begins, goes_on)]
 
 
-@pytest.mark.parametrize("solver", ["z3", slow("bitwuzla")])
-def test_rules_of_axi4(solver: str) -> None:
-    assert [prove(proof, solver).holds for proof in _proofs(_Watched())] == [True, True]
+@pytest.mark.parametrize(("solver", "count"), [("z3", 1), slow("z3", 2), slow("bitwuzla", 2)])
+def test_rules_of_axi4(solver: str, count: int) -> None:
+    assert [prove(proof, solver).holds for proof in _proofs(_Watched())[:count]] == [True] * count
 
 
 class _Pageless(Bursts):
