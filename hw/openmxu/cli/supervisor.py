@@ -75,7 +75,7 @@ def supervise(command: Callable[[], int]) -> int:
             scratch = stack.enter_context(workspace())
         reader, writer = os.pipe()
         if not front.fork():
-            _enter(front.process, scratch)
+            _enter(front, scratch)
             ending = bytearray([1])
             atexit.register(_leave, ending)  # the first one is called last
             ending[0] = command()
@@ -100,22 +100,24 @@ def supervise(command: Callable[[], int]) -> int:
 class _Front:
     """The process that waits for a command, and the signals that it was sent.
 
-    Signals arrive as bytes in a pipe, which the C handler writes: one that comes between Python's last look at its
-    signals and a blocking call would else wait as long as that call does.
+    It blocks signals and takes them one by one: one that a handler were to take, and that comes between Python's last
+    look and a blocking call, would wait as long as that call does.
     """
 
     def __init__(self) -> None:
         self.process, self.caught = os.getpid(), list[int]()
         self._child = 0
-        self._signals, writer = os.pipe()
-        os.set_blocking(writer, False)
-        _signal.set_wakeup_fd(writer)
-        for number in (_signal.SIGCHLD, _signal.SIGALRM):  # ignored ones write nothing, nor leave an exit status
-            _signal.signal(number, _note)
-        install(_note)
+        self._awaited = {
+            _signal.SIGCHLD,
+            _signal.SIGALRM,
+            *(n for n in _WORDS if _signal.getsignal(n) != _signal.SIG_IGN),
+        }
+        _signal.signal(_signal.SIGCHLD, _signal.SIG_DFL)  # if it is ignored, a child's exit status is lost
+        _signal.signal(_signal.SIGALRM, _signal.SIG_DFL)
+        self._mask = _signal.pthread_sigmask(_signal.SIG_BLOCK, self._awaited)
 
     def fork(self) -> int:
-        """Start the command; zero in the fork."""
+        """Start the command; zero in the fork, which takes signals when it has handlers for them."""
         from openmxu.runtime.launcher import control  # noqa: PLC0415  # as below
 
         self._child = os.fork()
@@ -123,14 +125,18 @@ class _Front:
             control(_ADOPT, 1)
         return self._child
 
+    def unblock(self) -> None:
+        """Take signals as before."""
+        _signal.pthread_sigmask(_signal.SIG_SETMASK, self._mask)
+
     def wait(self) -> int:
         """Wait for the end of the command, and kill what it has left; its exit code, as of :mod:`subprocess`."""
         from openmxu.runtime.process import kill_below  # noqa: PLC0415  # as above
 
         status = self._end_of_command()
         ignore()
-        _signal.set_wakeup_fd(-1)
         _signal.signal(_signal.SIGALRM, _signal.SIG_IGN)  # a timer that still runs would end this process
+        self.unblock()
         for _ in range(100):
             try:
                 while os.waitpid(-1, os.WNOHANG)[0]:
@@ -143,34 +149,28 @@ class _Front:
 
     def _end_of_command(self) -> int:
         while True:
-            for number in os.read(self._signals, 64):
-                if number == _signal.SIGCHLD:
-                    ended, status = os.waitpid(self._child, os.WNOHANG)
-                    if ended:
-                        return os.waitstatus_to_exitcode(status)
-                elif number == _signal.SIGALRM:
-                    os.kill(self._child, _signal.SIGKILL)
-                else:
-                    self.caught.append(number)
-                    os.kill(self._child, number)  # it is there, ended or not, until it is waited for
-                    _signal.setitimer(_signal.ITIMER_REAL, _GRACE)
+            number = _signal.sigwait(self._awaited)
+            if number == _signal.SIGCHLD:
+                ended, status = os.waitpid(self._child, os.WNOHANG)
+                if ended:
+                    return os.waitstatus_to_exitcode(status)
+            elif number == _signal.SIGALRM:
+                os.kill(self._child, _signal.SIGKILL)
+            else:
+                self.caught.append(number)
+                os.kill(self._child, number)  # it is there, ended or not, until it is waited for
+                _signal.setitimer(_signal.ITIMER_REAL, _GRACE)
 
 
-def _note(*_: object) -> None:
-    """Leave a signal to the pipe."""
-
-
-def _enter(front: int, scratch: "Path | None") -> None:
+def _enter(front: _Front, scratch: "Path | None") -> None:
     """Begin the fork."""
     import tempfile  # noqa: PLC0415  # it is there already
 
     from openmxu.runtime.launcher import die_with  # noqa: PLC0415
 
-    _signal.set_wakeup_fd(-1)
-    for number in (_signal.SIGCHLD, _signal.SIGALRM):
-        _signal.signal(number, _signal.SIG_DFL)
     install()
-    die_with(front)
+    front.unblock()
+    die_with(front.process)
     if scratch is not None:
         os.environ["TMPDIR"] = tempfile.tempdir = str(scratch)
 

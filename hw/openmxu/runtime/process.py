@@ -149,7 +149,8 @@ def workspace(base: Path | str | None = None) -> Iterator[Path]:
 def _remove(folder: Path, owner: int) -> None:
     """Remove a folder, unless this is a fork of its owner, in several tries: what is being killed may still write."""
     for _ in range(_TRIES if os.getpid() == owner else 0):
-        shutil.rmtree(folder, ignore_errors=True)
+        with suppress(OSError):  # of its own close, for which rmtree calls close again
+            shutil.rmtree(folder, ignore_errors=True)
         if not folder.exists():
             return
         time.sleep(_TICK / 5)
