@@ -282,7 +282,7 @@ def _write_verilog(text: str) -> str:
         text=script,
     )
     if done.code:
-        raise RuntimeError(f"Yosys cannot write Verilog: {done.errors.strip()}")
+        raise RuntimeError(f"Yosys cannot write Verilog: {''.join(done.last(1)) or done.ending}")
     text = re.sub(
         r"^module .*?^endmodule$", lambda match: _shorten(match[0]), done.output, flags=re.MULTILINE | re.DOTALL
     )
