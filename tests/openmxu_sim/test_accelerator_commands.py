@@ -1,5 +1,6 @@
 """``openmxu compile`` and ``openmxu run``."""
 
+import json
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -51,11 +52,38 @@ def _rows(shown: str) -> list[list[str]]:
     return [[cell.strip().replace(",", "") for cell in row.split("|")] for row in shown.splitlines() if "%" in row]
 
 
+def test_what_is_left(folder: Path, command: Command) -> None:
+    """A part of all products, and operators of which one has another product behind it."""
+    w = np.ones((2, 2, 1, 1), np.float32)
+    nodes = "[a] c = Conv (x, w) [b] s = Sin (c) [c] d = Conv (s, w) [d] e = Conv (d, w) [e] y = Neg (e)"
+    onnx.save(
+        model(f"g (float[1, 2, 5, 1] x) => (float[1, 2, 5, 1] y) {{ {nodes} }}", opset=17, ir=8, w=w), "left.onnx"
+    )
+    _, _, err = command("compile left.onnx")
+    assert err.splitlines()[-5:] == [
+        "20 of 60 products on the accelerator, 33.3%",
+        "on the host: Sin b, 0 products: not an operator of the accelerator",
+        "on the host: Conv c, 20 products",
+        "on the host: Conv d, 20 products",
+        "on the host: 1 more without products",
+    ]
+
+
 @needs_compiler
 def test_compile_and_run(folder: Path, command: Command, shown: Said) -> None:
-    code, out, err = command(f"compile model.onnx {_SIZE} -o model.mxa")
+    code, out, err = command("compile model.onnx --rows 2 --stages 1 -o model.mxa --json model.json")
     assert (code, [row[1] for row in _rows(out)]) == (0, ["first", "dense", "all"])
-    assert "the host computes: Softmax shares: not an operator of the accelerator" in err
+    products = 3 * 4 * 9 + 12 * 5
+    assert f"{products} of {products} products on the accelerator, 100.0%\n" in err
+    assert err.endswith("on the host: Softmax shares, 0 products: not an operator of the accelerator\n")
+    found = json.loads(Path("model.json").read_text(encoding="utf-8"))
+    assert found["products"] == {"all": products, "machine": products}
+    assert found["host"] == [{"name": "Softmax shares", "products": 0, "reason": "not an operator of the accelerator"}]
+    assert [[layer[name] for name in ("name", "products", "bytes")] for layer in found["layers"]] == [
+        ["first", 3 * 4 * 9, 0],
+        ["dense", 12 * 5, 0],
+    ]
+    assert found["cycles"] == sum(layer["cycles"] for layer in found["layers"]) == int(_rows(out)[-1][3])
     out = shown("run model.mxa --input x.npz -o y.npz --check")
     assert "0 of 65,536 words of the scratchpad differ from the definition." in out
     rows = [re.findall(r"\d[\d,.]*", line) for line in out.splitlines() if "%" in line]

@@ -1,9 +1,9 @@
 """The commands ``compile`` and ``run``: networks on the accelerator."""
 
 import argparse
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from openmxu_sim.accelerator.container import CompiledNetwork
     from openmxu_sim.accelerator.players import Player
     from openmxu_sim.onnx.runtime import ModelProto
+    from openmxu_sim.onnx.to_layers import Layers
 
 
 def add_compile(commands: Any) -> None:
@@ -32,6 +33,7 @@ def add_compile(commands: Any) -> None:
     parser.add_argument("model", type=Path, metavar="MODEL.onnx", help="the model; its input has fixed sizes")
     _add_machine(parser)
     parser.add_argument("-o", "--output", type=Path, metavar="MODEL.mxa", help="write the program with its weights")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write cycles, and what is left to the host")
 
 
 def add_run(commands: Any) -> None:
@@ -63,7 +65,7 @@ def add_network(parser: argparse.ArgumentParser) -> None:
 def _add_machine(parser: argparse.ArgumentParser) -> None:
     for name, letter, what in (
         ("rows", "R", "rows of the array (default: 4)"),
-        ("columns", "C", "columns of the array (default: 4)"),
+        ("columns", "C", "columns of the array (default: as many)"),
         ("stages", "S", "pipeline stages (default: 4)"),
         ("depth", "N", "rows of the accumulator bank (default: 256)"),
     ):
@@ -85,7 +87,11 @@ def _chosen(options: argparse.Namespace) -> list[str]:
 
 
 def compile_network(model: "Path | ModelProto", config: "AcceleratorConfig") -> "CompiledNetwork":
-    """Compile an ONNX model for an accelerator with as many commands as there can be."""
+    """Compile an ONNX model for an accelerator with as many commands as there can be, and tell what is left."""
+    return _compile_model(model, config)[0]
+
+
+def _compile_model(model: "Path | ModelProto", config: "AcceleratorConfig") -> "tuple[CompiledNetwork, Layers]":
     from openmxu.spec.accelerator import MOST_PROGRAM
     from openmxu_sim.accelerator.container import CompiledNetwork
     from openmxu_sim.accelerator.stripes import fit
@@ -94,17 +100,38 @@ def compile_network(model: "Path | ModelProto", config: "AcceleratorConfig") -> 
     found = to_layers(model)
     lowered = fit(replace(config, program=MOST_PROGRAM), found.shape, found.layers, found.source)
     host = b"" if found.host is None else found.host.SerializeToString()
-    if found.reasons:
-        tell(f"the host computes: {'; '.join(found.reasons)}")
-    return CompiledNetwork(lowered, found.source, found.result, found.output, host, found.flat)
+    for line in _share(found):
+        tell(line)
+    return CompiledNetwork(lowered, found.source, found.result, found.output, host, found.flat), found
 
 
-def _compiled(options: argparse.Namespace) -> "CompiledNetwork":
+def _share(found: "Layers") -> list[str]:
+    """What part of a model's products the accelerator computes, and what is left to the host."""
+    every, unknown = _every(found), sum(each.products is None for each in found.left)
+    lines = [f"{found.products:,} of {every:,} products on the accelerator, {found.products / max(every, 1):.1%}"]
+    if unknown:
+        lines[0] += f"; those of {unknown} operators of the host are not known"
+    for each in (each for each in found.left if each.reason or each.products != 0):
+        count = "unknown" if each.products is None else f"{each.products:,}"
+        lines.append(f"on the host: {each.name}, {count} products{': ' * bool(each.reason)}{each.reason}")
+    if quiet := len(found.left) - len(lines) + 1:
+        lines.append(f"on the host: {quiet} more without products")
+    return lines
+
+
+def _every(found: "Layers") -> int:
+    return found.products + sum(each.products or 0 for each in found.left)
+
+
+def _compiled(options: argparse.Namespace) -> "tuple[CompiledNetwork, Layers]":
     """A model for the machine of the options."""
     from openmxu.spec.accelerator import config_of
 
     given: dict[str, Any] = {**_MACHINE, **{name: vars(options)[name] for name in _chosen(options)}}
-    return fitted(compile_network(options.model, config_of(**given)))
+    if options.columns is None:
+        given["columns"] = given["rows"]
+    network, found = _compile_model(options.model, config_of(**given))
+    return fitted(network), found
 
 
 def fitted(network: "CompiledNetwork") -> "CompiledNetwork":
@@ -117,13 +144,38 @@ def fitted(network: "CompiledNetwork") -> "CompiledNetwork":
 
 
 def _compile(options: argparse.Namespace) -> None:
-    with reserve(options.output) as outputs:
-        network = _compiled(options)
+    with reserve(options.output, options.json) as outputs:
+        network, found = _compiled(options)
         if options.output is not None:
             from openmxu_sim.accelerator.container import write_network
 
             outputs.write_bytes(options.output, write_network(network))
+        if options.json is not None:
+            outputs.write_text(options.json, json.dumps(_figures(network, found), indent=1) + "\n")
         print_markdown(_table(network, ()))
+
+
+def _figures(network: "CompiledNetwork", found: "Layers") -> dict[str, Any]:
+    """The figures of a compilation for other programs."""
+    from openmxu_sim.accelerator.stripes import bytes_moved
+
+    lowered = network.lowered
+    layers = [
+        {
+            "name": layer.name,
+            "commands": len(layer.commands),
+            "cycles": layer.cycles,
+            "products": layer.products,
+            "bytes": bytes_moved(lowered.program[layer.commands.start : layer.commands.stop]),
+        }
+        for layer in lowered.layers
+    ]
+    return {
+        "products": {"all": _every(found), "machine": found.products},
+        "host": [each._asdict() for each in found.left],
+        "cycles": sum(layer.cycles for layer in lowered.layers),
+        "layers": layers,
+    }
 
 
 def _table(network: "CompiledNetwork", ends: Sequence[int]) -> str:
@@ -171,7 +223,10 @@ def _run(options: argparse.Namespace) -> int:
         raise ValueError("check requires the simulation, which it compares with the engine model")
     if _chosen(options) and not _is_model(options.model):
         raise ValueError(f"{_chosen(options)[0]} must be left out with a compiled network, which has its own")
-    compiled = partial(_compiled, options)
+
+    def compiled() -> "CompiledNetwork":
+        return _compiled(options)[0]
+
     if options.accelerators is None:
         return play_network(options, compiled, Simulation(tell) if options.engine is None else Definition())
     several = OnOneBus(options.accelerators, tell)

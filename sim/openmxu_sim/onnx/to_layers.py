@@ -6,11 +6,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from itertools import chain, count
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from openmxu_sim.accelerator.lowering import Layer
+from openmxu_sim.onnx.products import products_of
 from openmxu_sim.onnx.rules import checked
 from openmxu_sim.onnx.runtime import (
     ModelError,
@@ -20,9 +21,11 @@ from openmxu_sim.onnx.runtime import (
     helper,
     inner_nodes,
     load,
+    named,
     numpy_helper,
     optimised,
 )
+from openmxu_sim.operands.aliases import Floats
 
 _Shape = tuple[int, int, int]
 
@@ -32,6 +35,17 @@ _MOST_INPUTS = 1 << 24
 
 class _HostError(Exception):
     """A node that the accelerator does not compute; the text says why."""
+
+
+class Left(NamedTuple):
+    """A node that is left to the host."""
+
+    name: str
+    """Its operator and its own name."""
+    products: int | None
+    """Multiplications of matrix elements; ``None`` if shapes or the operator do not say."""
+    reason: str
+    """Why the accelerator does not compute it; empty for those that go with another node."""
 
 
 @dataclass
@@ -51,8 +65,10 @@ class Layers:
     """Name of the model's output."""
     host: ModelProto | None = None
     """The host's part, from the result to the output, if these differ."""
-    reasons: list[str] = field(default_factory=list)
-    """Nodes of the host, and why the first one is."""
+    left: list[Left] = field(default_factory=list)
+    """Nodes of the host."""
+    products: int = 0
+    """Multiplications of matrix elements in the other nodes."""
 
 
 def to_layers(model: "ModelProto | Path | str | bytes") -> Layers:
@@ -90,39 +106,49 @@ class _LayerReader:
         """Name of the layer behind a tensor, its shape, and whether the tensor is flat."""
 
     def read(self) -> Layers:
-        found, last = self._found, self._model.graph.output[0].name
+        found, last, products = self._found, self._model.graph.output[0].name, products_of(self._model)
         found.output = last
+        before = list[tuple[list[Layer], dict[str, tuple[str, _Shape, bool]]]]()
         for index, node in enumerate(self._nodes):
+            before.append((found.layers.copy(), self._tensors.copy()))
             try:
                 self._add(node)
             except _HostError as error:
-                last = self._leave(self._nodes[index:], str(error))
+                begin, last = self._cut(index, [{*tensors} for _, tensors in before])
+                found.layers, self._tensors = before[begin]
+                left = [(other, str(error) * (other is node)) for other in self._nodes[begin:]]
+                found.left = [Left(named(other), products.get(other.output[0], 0), why) for other, why in left]
+                found.host = self._host(self._nodes[begin:], last)
                 break
+        counted = (products.get(node.output[0]) or 0 for node in self._nodes[: len(self._nodes) - len(found.left)])
+        found.products = sum(counted)
         if not found.layers:
-            reasons = "; ".join(found.reasons) or "it has none"
+            reasons = "; ".join(f"{each.name}: {each.reason}" for each in found.left if each.reason) or "it has none"
             raise ModelError(f"model must begin with layers of the accelerator: {reasons}")
         found.result, _, found.flat = self._tensors[last]
         return found
 
-    def _leave(self, nodes: list[NodeProto], reason: str) -> str:
-        """Leave nodes to the host, which must need one result alone: its name."""
-        made = {name for node in inner_nodes(nodes) for name in node.output}
-        needed = {name for node in nodes for name in _inputs(node)}
-        results = needed - made - set(self._constants)
-        if len(results) != 1 or not results <= set(self._tensors):
-            raise ModelError(f"host must need one result alone, not {', '.join(sorted(results)) or 'none'}: {reason}")
-        [last] = results
-        names = [f"{node.op_type} {node.name or node.output[0]}" for node in nodes]
-        self._found.reasons = [f"{names[0]}: {reason}", *names[1:]]
+    def _cut(self, stop: int, tensors: list[set[str]]) -> tuple[int, str]:
+        """The last node up to one that is the host's from which on all nodes need one result alone, and that result."""
+        made, needed = set(self._constants), set[str]()
+        for index in reversed(range(len(self._nodes))):
+            made |= {name for node in inner_nodes(self._nodes[index : index + 1]) for name in node.output}
+            needed |= _inputs(self._nodes[index])
+            if index <= stop and len(results := needed - made) == 1 and results <= tensors[index]:
+                return index, results.pop()
+        raise ModelError("model must have an output that depends on its input")
+
+    def _host(self, nodes: list[NodeProto], last: str) -> ModelProto:
+        """The model of nodes that compute the output from a result."""
         _, shape, flat = self._tensors[last]
         sizes = [1, math.prod(shape)] if flat else [1, *shape]
+        needed = {name for node in nodes for name in _inputs(node)}
         constants = [each for each in self._model.graph.initializer if each.name in needed]
         graph = helper.make_graph(
             nodes, "host", [helper.make_tensor_value_info(last, 1, sizes)], list(self._model.graph.output), constants
         )
         opsets = list(self._model.opset_import)
-        self._found.host = helper.make_model(graph, opset_imports=opsets, ir_version=self._model.ir_version)
-        return last
+        return helper.make_model(graph, opset_imports=opsets, ir_version=self._model.ir_version)
 
     def _add(self, node: NodeProto) -> None:
         if node.op_type == "Constant" and node.attribute[0].name == "value":
@@ -131,23 +157,24 @@ class _LayerReader:
         handler = _HANDLERS.get(node.op_type)
         if handler is None or node.domain not in ("", "ai.onnx"):
             raise _HostError("not an operator of the accelerator")
-        unknown = [name for name in node.input[:1] if name not in self._tensors]
-        if unknown:
+        names = (
+            [name for name in node.input if name not in self._constants] if node.op_type in _SYMMETRIC else node.input
+        )
+        if unknown := [name for name in names[:1] if name not in self._tensors]:
             raise _HostError(f"{unknown[0]} is not one of its results")
         handler(self, node, {each.name: helper.get_attribute_value(each) for each in node.attribute})
 
-    def _layer(self, name: str) -> Layer:
-        """The layer behind a tensor, if nothing else reads it: it may be changed."""
-        layer = next((layer for layer in self._found.layers if layer.name == self._tensors[name][0]), None)
-        if layer is None or self._readers[name] > 1 or layer.weight is None:
-            raise _HostError(f"{name} is not the result of a product that nothing else reads")
-        if layer.relu or layer.high is not None:
-            raise _HostError(f"{name} is behind ReLU")
-        return layer
+    def _open(self, name: str) -> Layer | None:
+        """The layer of products behind a tensor, if it may be changed: nothing else reads it, and it has no bounds."""
+        source = self._tensors[name][0]
+        layer = next((layer for layer in self._found.layers if layer.name == source), None)
+        fits = layer is not None and self._readers[name] == 1 and layer.weight is not None and not layer.relu
+        return layer if fits else None
 
     def _change(self, name: str, node: NodeProto, **changes: Any) -> None:
         """Change the layer behind a tensor; the node's output is its result."""
-        layer, layers = self._layer(name), self._found.layers
+        layer, layers = self._open(name), self._found.layers
+        assert layer is not None
         layers[next(index for index, each in enumerate(layers) if each is layer)] = replace(layer, **changes)
         self._tensors[node.output[0]] = self._tensors[name]
 
@@ -231,38 +258,99 @@ class _LayerReader:
 
     def _sum(self, node: NodeProto, _: dict[str, Any]) -> None:
         names = list(node.input)
-        if len(names) != 2 or not self._found.layers:
-            raise _HostError("it does not add two results of layers")
-        constants = [name for name in names if name in self._constants]
-        if constants:
-            [other] = [name for name in names if name not in constants]
-            layer, bias = self._layer(other), self._constants[constants[0]]
-            assert layer.weight is not None
-            fits = self._tensors[other][2] and bias.shape in ((len(layer.weight),), (1, len(layer.weight)))
-            if layer.bias is not None or layer.added or not fits:
-                raise _HostError("it does not add a bias of a dense layer")
-            self._change(other, node, bias=self._bias(bias))
+        if len(names) == 1:
+            self._same(node, {})
+            return
+        if len(names) != 2:
+            raise _HostError("it adds more than two")
+        if any(name in self._constants for name in names):
+            other, shift = self._of_channels(node)
+            self._shift(node, other, shift)
             return
         if any(name not in self._tensors for name in names) or len({self._tensors[name][1:] for name in names}) > 1:
             raise _HostError("its operands are not results of one shape")
         for name, other in (names, names[::-1]):
-            later = [layer.name for layer in self._found.layers]
-            behind = self._tensors[other][0]
-            is_last = self._readers[name] == 1 and self._tensors[name][0] == later[-1]
-            if is_last and behind != later[-1] and not self._layer(name).added:
+            layer, behind = self._open(name), self._tensors[other][0]
+            if layer is not None and layer is self._found.layers[-1] and behind != layer.name and not layer.added:
                 self._change(name, node, added=behind)
                 return
-        raise _HostError("none of its operands is the last result, which nothing else reads")
+        self._by_lanes(node, names[0], added=self._tensors[names[1]][0])
+
+    def _difference(self, node: NodeProto, _: dict[str, Any]) -> None:
+        other, shift = self._of_channels(node)
+        self._shift(node, other, -shift)
+
+    def _shift(self, node: NodeProto, name: str, shift: Floats) -> None:
+        layer = self._open(name)
+        if layer is not None and layer.bias is None and not layer.added:
+            self._change(name, node, bias=shift)
+        else:
+            self._by_lanes(node, name, bias=shift)
+
+    def _factor(self, node: NodeProto, _: dict[str, Any]) -> None:
+        other, weight = self._of_channels(node)
+        self._by_lanes(node, other, weight=weight)
+
+    def _normalise(self, node: NodeProto, attributes: dict[str, Any]) -> None:
+        constants = [self._constant(node, index) for index in range(1, 5)]
+        if attributes.get("training_mode", 0):
+            raise _HostError("it is in the mode of training")
+        scale, shift, mean, variance = (np.asarray(each, np.float64) for each in constants)
+        factor = scale / np.sqrt(variance + attributes.get("epsilon", 1e-5))
+        weight, bias = factor.astype(np.float32), (shift - mean * factor).astype(np.float32)
+        if self._tensors[node.input[0]][2] and self._tensors[node.input[0]][1][1:] != (1, 1):
+            raise _HostError("it does not normalise channels of an image")
+        self._by_lanes(node, node.input[0], weight=weight, bias=bias)
+
+    def _of_channels(self, node: NodeProto) -> tuple[str, Floats]:
+        """The operand of a node that is a result, and the other one, a constant, as a number for each channel."""
+        constants = [self._constants[name] for name in node.input if name in self._constants]
+        results = [name for name in node.input if name in self._tensors]
+        if not len(constants) == len(results) == 1:
+            raise _HostError("its operands are not a result and a constant")
+        [value], [result] = constants, results
+        _, shape, flat = self._tensors[result]
+        sizes = (1, math.prod(shape)) if flat else (1, *shape)
+        known = (1,) * (len(sizes) - value.ndim) + value.shape
+        # A vector of all pixels of an image would have a number for each of them.
+        counts = {1} if flat and shape[1:] != (1, 1) else {1, shape[0]}
+        if len(known) != len(sizes) or known[1] not in counts or known[0] * math.prod(known[2:]) != 1:
+            raise _HostError("its constant is not a number for each channel")
+        return result, np.broadcast_to(np.asarray(value, np.float32).reshape(-1), shape[:1]).copy()
+
+    def _by_lanes(self, node: NodeProto, name: str, weight: Floats | None = None, **fields: Any) -> None:
+        """Append a layer that multiplies each channel by a number, 1 by default."""
+        source, shape, flat = self._tensors[name]
+        factors = np.ones(shape[0], np.float32) if weight is None else weight
+        weights = factors.reshape(-1, 1, 1, 1)
+        self._append(
+            node, Layer(self._name(node), source, (1, 1), weight=weights, groups=shape[0], **fields), shape, flat
+        )
 
     def _relu(self, node: NodeProto, _: dict[str, Any]) -> None:
-        self._change(node.input[0], node, relu=True)
+        self._bound(node, relu=True)
 
     def _clip(self, node: NodeProto, attributes: dict[str, Any]) -> None:
         least = attributes.get("min", self._constant(node, 1))
         most = attributes.get("max", self._constant(node, 2))
         if least is None or float(least) != 0 or most is None or not float(most) >= 0:
             raise _HostError("its domain must begin at 0 and end above")
-        self._change(node.input[0], node, relu=True, high=float(most))
+        self._bound(node, relu=True, high=float(most))
+
+    def _bound(self, node: NodeProto, **bounds: Any) -> None:
+        if self._open(node.input[0]) is None:
+            self._by_lanes(node, node.input[0], **bounds)
+        else:
+            self._change(node.input[0], node, **bounds)
+
+    def _mean(self, node: NodeProto, attributes: dict[str, Any]) -> None:
+        source, shape, flat = self._tensors[node.input[0]]
+        axes = attributes.get("axes", self._constant(node, 1))
+        if flat or axes is None or {int(axis) % 4 for axis in axes} != {2, 3}:
+            raise _HostError("it is not the mean of the pixels of an image")
+        weight = np.full((shape[0], 1, *shape[1:]), 1 / math.prod(shape[1:]), np.float32)
+        layer = Layer(self._name(node), source, shape[1:], weight=weight, groups=shape[0])
+        self._append(node, layer, layer.shape(shape), flat=not attributes.get("keepdims", 1))
 
     def _flatten(self, node: NodeProto, attributes: dict[str, Any]) -> None:
         source, shape, flat = self._tensors[node.input[0]]
@@ -319,6 +407,7 @@ def _padding(
 _HANDLERS: dict[str, Callable[[_LayerReader, NodeProto, dict[str, Any]], None]] = {
     "Add": _LayerReader._sum,
     "AveragePool": _LayerReader._pool,
+    "BatchNormalization": _LayerReader._normalise,
     "Clip": _LayerReader._clip,
     "Conv": _LayerReader._convolve,
     "Dropout": _LayerReader._same,
@@ -328,8 +417,14 @@ _HANDLERS: dict[str, Callable[[_LayerReader, NodeProto, dict[str, Any]], None]] 
     "Identity": _LayerReader._same,
     "MatMul": _LayerReader._dense,
     "MaxPool": _LayerReader._pool,
+    "Mul": _LayerReader._factor,
+    "ReduceMean": _LayerReader._mean,
     "Relu": _LayerReader._relu,
     "Reshape": _LayerReader._flatten,
+    "Sub": _LayerReader._difference,
     "Sum": _LayerReader._sum,
 }
 """Operators of the accelerator."""
+
+_SYMMETRIC = {"Add", "Mul", "Sum"}
+"""Those of them whose operands may be in any order."""
