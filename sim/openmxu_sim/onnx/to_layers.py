@@ -312,9 +312,7 @@ class _LayerReader:
         _, shape, flat = self._tensors[result]
         sizes = (1, math.prod(shape)) if flat else (1, *shape)
         known = (1,) * (len(sizes) - value.ndim) + value.shape
-        # A vector of all pixels of an image would have a number for each of them.
-        counts = {1} if flat and shape[1:] != (1, 1) else {1, shape[0]}
-        if len(known) != len(sizes) or known[1] not in counts or known[0] * math.prod(known[2:]) != 1:
+        if len(known) != len(sizes) or known[1] not in (1, shape[0]) or known[0] * math.prod(known[2:]) != 1:
             raise _HostError("its constant is not a number for each channel")
         return result, np.broadcast_to(np.asarray(value, np.float32).reshape(-1), shape[:1]).copy()
 

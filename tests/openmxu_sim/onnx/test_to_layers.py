@@ -146,6 +146,7 @@ _MODELS = {
     "sum of three": ("a = CONV (x, k) b = CONV (a, k) y = Sum (x, a, b)", "begin"),
     "sum that others read": ("a = CONV (x, k) b = CONV (a, k) s = Add (a, b) r = Relu (s) y = Add (r, s)", ""),
     "shift": ("a = CONV (x, k) y = Add (channels, a)", ""),
+    "shift of a bias": ("a = CONV (x, k) s = Add (a, channels) y = Sub (s, up)", ""),
     "shift of a sum": ("a = CONV (x, k) s = Add (a, x) y = Sub (s, channels)", ""),
     "shift behind a bound": ("a = CONV (x, k) r = Relu (a) y = Sub (r, up)", ""),
     "difference from a constant": ("a = CONV (x, k) r = Relu (a) y = Sub (up, r)", "host"),
