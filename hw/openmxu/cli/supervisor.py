@@ -100,8 +100,8 @@ def supervise(command: Callable[[], int]) -> int:
 class _Front:
     """The process that waits for a command, and the signals that it was sent.
 
-    It blocks signals and takes them one by one: one that a handler were to take, and that comes between Python's last
-    look and a blocking call, would wait as long as that call does.
+    It blocks signals and takes them one by one. A handler would not hear one that comes between Python's last look and
+    a blocking call, until that call returns.
     """
 
     def __init__(self) -> None:

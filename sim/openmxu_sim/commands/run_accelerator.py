@@ -65,7 +65,7 @@ def add_network(parser: argparse.ArgumentParser) -> None:
 def _add_machine(parser: argparse.ArgumentParser) -> None:
     for name, letter, what in (
         ("rows", "R", "rows of the array (default: 4)"),
-        ("columns", "C", "columns of the array (default: as many)"),
+        ("columns", "C", "columns of the array (default: as many as rows)"),
         ("stages", "S", "pipeline stages (default: 4)"),
         ("depth", "N", "rows of the accumulator bank (default: 256)"),
     ):

@@ -16,7 +16,7 @@ def products_of(model: ModelProto) -> dict[str, int | None]:
     Nodes in branches and loops are not among them.
     """
     graph = inferred(model).graph
-    shapes = {each.name: tuple(each.dims) for each in graph.initializer}
+    shapes = {each.name: tuple(each.dims) for each in graph.initializer if each.dims}
     shapes |= {
         each.name: shape for each in (*graph.input, *graph.value_info, *graph.output) if (shape := _shape_of(each))
     }

@@ -255,7 +255,7 @@ def _parts(model: ModelProto) -> "Iterator[GraphProto | FunctionProto]":
     """Yield everything that has nodes: the graph, functions, branches and loops."""
     for part in (model.graph, *model.functions):
         yield part
-        yield from _graphs(part.node)
+        yield from inner_graphs(part.node)
 
 
 def _bound(sparse: Collection[SparseTensorProto]) -> None:
@@ -338,16 +338,16 @@ def _calls(nodes: Sequence[NodeProto]) -> Counter[_Name]:
 def inner_nodes(nodes: Collection[NodeProto]) -> Iterator[NodeProto]:
     """Yield all nodes, and those of their branches and loops."""
     yield from nodes
-    for graph in _graphs(nodes):
+    for graph in inner_graphs(nodes):
         yield from graph.node
 
 
-def _graphs(nodes: Collection[NodeProto]) -> Iterator[GraphProto]:
+def inner_graphs(nodes: Collection[NodeProto]) -> Iterator[GraphProto]:
     """Yield the graphs of branches and loops, and those in them."""
     for attribute in (each for node in nodes for each in node.attribute):
         for graph in (attribute.g, *attribute.graphs):
             yield graph
-            yield from _graphs(graph.node)
+            yield from inner_graphs(graph.node)
 
 
 def inferred(model: ModelProto) -> ModelProto:

@@ -19,6 +19,7 @@ from openmxu_sim.onnx.runtime import (
     NodeProto,
     TensorProto,
     helper,
+    inner_graphs,
     inner_nodes,
     load,
     named,
@@ -108,33 +109,32 @@ class _LayerReader:
     def read(self) -> Layers:
         found, last, products = self._found, self._model.graph.output[0].name, products_of(self._model)
         found.output = last
-        before = list[tuple[list[Layer], dict[str, tuple[str, _Shape, bool]]]]()
+        begin, before = len(self._nodes), list[list[Layer]]()
         for index, node in enumerate(self._nodes):
-            before.append((found.layers.copy(), self._tensors.copy()))
+            before.append(found.layers.copy())
             try:
                 self._add(node)
             except _HostError as error:
-                begin, last = self._cut(index, [{*tensors} for _, tensors in before])
-                found.layers, self._tensors = before[begin]
+                begin, last = self._cut(index)
+                found.layers = before[begin]
                 left = [(other, str(error) * (other is node)) for other in self._nodes[begin:]]
                 found.left = [Left(named(other), products.get(other.output[0], 0), why) for other, why in left]
                 found.host = self._host(self._nodes[begin:], last)
                 break
-        counted = (products.get(node.output[0]) or 0 for node in self._nodes[: len(self._nodes) - len(found.left)])
-        found.products = sum(counted)
+        found.products = sum(products.get(node.output[0]) or 0 for node in self._nodes[:begin])
         if not found.layers:
             reasons = "; ".join(f"{each.name}: {each.reason}" for each in found.left if each.reason) or "it has none"
             raise ModelError(f"model must begin with layers of the accelerator: {reasons}")
         found.result, _, found.flat = self._tensors[last]
         return found
 
-    def _cut(self, stop: int, tensors: list[set[str]]) -> tuple[int, str]:
+    def _cut(self, stop: int) -> tuple[int, str]:
         """The last node up to one that is the host's from which on all nodes need one result alone, and that result."""
         made, needed = set(self._constants), set[str]()
         for index in reversed(range(len(self._nodes))):
-            made |= {name for node in inner_nodes(self._nodes[index : index + 1]) for name in node.output}
+            made |= {*self._nodes[index].output}
             needed |= _inputs(self._nodes[index])
-            if index <= stop and len(results := needed - made) == 1 and results <= tensors[index]:
+            if index <= stop and len(results := needed - made) == 1 and results <= self._tensors.keys():
                 return index, results.pop()
         raise ModelError("model must have an output that depends on its input")
 
@@ -157,11 +157,10 @@ class _LayerReader:
         handler = _HANDLERS.get(node.op_type)
         if handler is None or node.domain not in ("", "ai.onnx"):
             raise _HostError("not an operator of the accelerator")
-        names = (
-            [name for name in node.input if name not in self._constants] if node.op_type in _SYMMETRIC else node.input
-        )
-        if unknown := [name for name in names[:1] if name not in self._tensors]:
-            raise _HostError(f"{unknown[0]} is not one of its results")
+        skipped = self._constants if node.op_type in _SYMMETRIC else ()
+        first = next((name for name in node.input if name not in skipped), node.input[0])
+        if first not in self._tensors:
+            raise _HostError(f"{first} is not one of its results")
         handler(self, node, {each.name: helper.get_attribute_value(each) for each in node.attribute})
 
     def _open(self, name: str) -> Layer | None:
@@ -171,10 +170,12 @@ class _LayerReader:
         fits = layer is not None and self._readers[name] == 1 and layer.weight is not None and not layer.relu
         return layer if fits else None
 
-    def _change(self, name: str, node: NodeProto, **changes: Any) -> None:
-        """Change the layer behind a tensor; the node's output is its result."""
-        layer, layers = self._open(name), self._found.layers
-        assert layer is not None
+    def _fold(self, node: NodeProto, name: str, layer: Layer | None, **changes: Any) -> None:
+        """Change the layer behind a tensor, so that it computes the node, or append one that does."""
+        if layer is None:
+            self._by_lanes(node, name, **changes)
+            return
+        layers = self._found.layers
         layers[next(index for index, each in enumerate(layers) if each is layer)] = replace(layer, **changes)
         self._tensors[node.output[0]] = self._tensors[name]
 
@@ -227,16 +228,36 @@ class _LayerReader:
         if any(self._readers[name] for name in node.output[1:]):
             raise _HostError("it also outputs the indices of the largest pixels")
         pads = _padding(attributes, shape, kernel, strides)
-        layer = Layer(self._name(node), source, kernel, strides, pads)
         if node.op_type == "MaxPool":
             if any(pads) and not (before and before.relu):
                 raise _HostError("its border of zeros may be larger than numbers that are not behind ReLU")
-        elif any(pads) and not attributes.get("count_include_pad", 0):
+            layer = Layer(self._name(node), source, kernel, strides, pads)
+            self._append(node, layer, layer.shape(shape))
+            return
+        if any(pads) and not attributes.get("count_include_pad", 0):
             raise _HostError("it divides by fewer pixels at the border")
-        else:
-            weight = np.full((shape[0], 1, *kernel), 1 / math.prod(kernel), np.float32)
-            layer = replace(layer, weight=weight, groups=shape[0])
-        self._append(node, layer, layer.shape(shape))
+        self._average(node, kernel, strides, pads)
+
+    def _mean(self, node: NodeProto, attributes: dict[str, Any]) -> None:
+        _, shape, flat = self._tensors[node.input[0]]
+        axes = attributes.get("axes", self._constant(node, 1))
+        if flat or axes is None or {int(axis) % 4 for axis in axes} != {2, 3}:
+            raise _HostError("it is not the mean of the pixels of an image")
+        self._average(node, shape[1:], flat=not attributes.get("keepdims", 1))
+
+    def _average(
+        self,
+        node: NodeProto,
+        kernel: tuple[int, int],
+        strides: tuple[int, int] = (1, 1),
+        pads: tuple[int, int, int, int] = (0, 0, 0, 0),
+        flat: bool = False,
+    ) -> None:
+        """Append a convolution of each channel by itself, with weights that are all the same."""
+        source, shape, _ = self._tensors[node.input[0]]
+        weight = np.full((shape[0], 1, *kernel), 1 / math.prod(kernel), np.float32)
+        layer = Layer(self._name(node), source, kernel, strides, pads, weight, groups=shape[0])
+        self._append(node, layer, layer.shape(shape), flat)
 
     def _dense(self, node: NodeProto, attributes: dict[str, Any]) -> None:
         source, shape, flat = self._tensors[node.input[0]]
@@ -272,7 +293,7 @@ class _LayerReader:
         for name, other in (names, names[::-1]):
             layer, behind = self._open(name), self._tensors[other][0]
             if layer is not None and layer is self._found.layers[-1] and behind != layer.name and not layer.added:
-                self._change(name, node, added=behind)
+                self._fold(node, name, layer, added=behind)
                 return
         self._by_lanes(node, names[0], added=self._tensors[names[1]][0])
 
@@ -282,10 +303,8 @@ class _LayerReader:
 
     def _shift(self, node: NodeProto, name: str, shift: Floats) -> None:
         layer = self._open(name)
-        if layer is not None and layer.bias is None and not layer.added:
-            self._change(name, node, bias=shift)
-        else:
-            self._by_lanes(node, name, bias=shift)
+        free = layer is not None and layer.bias is None and not layer.added
+        self._fold(node, name, layer if free else None, bias=shift)
 
     def _factor(self, node: NodeProto, _: dict[str, Any]) -> None:
         other, weight = self._of_channels(node)
@@ -296,10 +315,11 @@ class _LayerReader:
         if attributes.get("training_mode", 0):
             raise _HostError("it is in the mode of training")
         scale, shift, mean, variance = (np.asarray(each, np.float64) for each in constants)
-        factor = scale / np.sqrt(variance + attributes.get("epsilon", 1e-5))
-        weight, bias = factor.astype(np.float32), (shift - mean * factor).astype(np.float32)
-        if self._tensors[node.input[0]][2] and self._tensors[node.input[0]][1][1:] != (1, 1):
+        if scale.shape != self._tensors[node.input[0]][1][:1]:  # a number for each pixel, or for each of a vector
             raise _HostError("it does not normalise channels of an image")
+        with np.errstate(all="ignore"):  # what is no number in bf16 is refused as a weight
+            factor = scale / np.sqrt(variance + attributes.get("epsilon", 1e-5))
+            weight, bias = factor.astype(np.float32), (shift - mean * factor).astype(np.float32)
         self._by_lanes(node, node.input[0], weight=weight, bias=bias)
 
     def _of_channels(self, node: NodeProto) -> tuple[str, Floats]:
@@ -314,41 +334,24 @@ class _LayerReader:
         known = (1,) * (len(sizes) - value.ndim) + value.shape
         if len(known) != len(sizes) or known[1] not in (1, shape[0]) or known[0] * math.prod(known[2:]) != 1:
             raise _HostError("its constant is not a number for each channel")
-        return result, np.broadcast_to(np.asarray(value, np.float32).reshape(-1), shape[:1]).copy()
+        return result, self._bias(value, shape[0])
 
     def _by_lanes(self, node: NodeProto, name: str, weight: Floats | None = None, **fields: Any) -> None:
         """Append a layer that multiplies each channel by a number, 1 by default."""
         source, shape, flat = self._tensors[name]
         factors = np.ones(shape[0], np.float32) if weight is None else weight
-        weights = factors.reshape(-1, 1, 1, 1)
-        self._append(
-            node, Layer(self._name(node), source, (1, 1), weight=weights, groups=shape[0], **fields), shape, flat
-        )
+        layer = Layer(self._name(node), source, (1, 1), weight=factors.reshape(-1, 1, 1, 1), groups=shape[0], **fields)
+        self._append(node, layer, shape, flat)
 
     def _relu(self, node: NodeProto, _: dict[str, Any]) -> None:
-        self._bound(node, relu=True)
+        self._fold(node, node.input[0], self._open(node.input[0]), relu=True)
 
     def _clip(self, node: NodeProto, attributes: dict[str, Any]) -> None:
         least = attributes.get("min", self._constant(node, 1))
         most = attributes.get("max", self._constant(node, 2))
         if least is None or float(least) != 0 or most is None or not float(most) >= 0:
             raise _HostError("its domain must begin at 0 and end above")
-        self._bound(node, relu=True, high=float(most))
-
-    def _bound(self, node: NodeProto, **bounds: Any) -> None:
-        if self._open(node.input[0]) is None:
-            self._by_lanes(node, node.input[0], **bounds)
-        else:
-            self._change(node.input[0], node, **bounds)
-
-    def _mean(self, node: NodeProto, attributes: dict[str, Any]) -> None:
-        source, shape, flat = self._tensors[node.input[0]]
-        axes = attributes.get("axes", self._constant(node, 1))
-        if flat or axes is None or {int(axis) % 4 for axis in axes} != {2, 3}:
-            raise _HostError("it is not the mean of the pixels of an image")
-        weight = np.full((shape[0], 1, *shape[1:]), 1 / math.prod(shape[1:]), np.float32)
-        layer = Layer(self._name(node), source, shape[1:], weight=weight, groups=shape[0])
-        self._append(node, layer, layer.shape(shape), flat=not attributes.get("keepdims", 1))
+        self._fold(node, node.input[0], self._open(node.input[0]), relu=True, high=float(most))
 
     def _flatten(self, node: NodeProto, attributes: dict[str, Any]) -> None:
         source, shape, flat = self._tensors[node.input[0]]
@@ -374,8 +377,12 @@ class _LayerReader:
 
 
 def _inputs(node: NodeProto) -> set[str]:
-    """The names that a node reads, in its branches and loops, too."""
-    return {name for each in inner_nodes([node]) for name in each.input if name}
+    """The names that a node reads, in its branches and loops, too, without those that are made there."""
+    made = set[str]()
+    for graph in inner_graphs([node]):
+        made |= {each.name for each in (*graph.input, *graph.initializer)}
+        made |= {name for each in graph.node for name in each.output}
+    return {name for each in inner_nodes([node]) for name in each.input if name} - made
 
 
 def _needed(nodes: list[NodeProto], outputs: Iterable[str]) -> list[NodeProto]:

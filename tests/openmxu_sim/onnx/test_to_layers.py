@@ -117,11 +117,15 @@ _SMALL: dict[str, Any] = {
     "column": _integers(2, 1),
     "matrix": _integers(128, 2),
     "two": _integers(2, 2),
+    "all": np.ones(128, np.float32),
+    "three_times": np.int64(3),
+    "yes": np.bool_(True),
     "pixels": _integers(1, 128),
     "eight": _integers(8),
     "channels": np.array([[[3]], [[-2]]], np.float32),
     "planes": np.array([[[[-1]], [[2]]]], np.float32),
     "ones": np.ones(2, np.float32),
+    "negative": -np.ones(2, np.float32),
     "quarters": np.array([4, 16], np.float32),
     **{"one_vector": np.array([0, 0, -1]), "halves": np.array([-1, 0])},
     **{"flat": np.array([1, -1]), "three": np.array([1, -1, 1])},
@@ -160,6 +164,14 @@ _MODELS = {
     "product of results": ("a = CONV (x, k) b = Conv (x, one) y = Mul (a, b)", "begin"),
     "normalisation first": (
         "n = BatchNormalization <epsilon = 0.0> (x, quarters, ones, ones, quarters) r = Relu (n) y = CONV (r, k)", ""
+    ),
+    "normalisation of pixels": (
+        "r = Relu (x) f = Flatten (r) y = BatchNormalization (f, all, all, all, all)", "host"
+    ),
+    "loops": (
+        "a = CONV (x, k) y = Loop (three_times, yes, a) <"
+        "body = body (int64 i, bool go, float[1, 2, 8, 8] v) => (bool on, float[1, 2, 8, 8] w) {"
+        "on = Identity (go) w = Neg (v) }>", "host"
     ),
     "bounds of a pool": (
         "p = MaxPool <kernel_shape = [2, 2]> (x) r = Relu (p) a = Add (p, r) y = Clip (a, zero, up)", ""
@@ -207,6 +219,15 @@ def test_constants_that_are_inputs() -> None:
     assert [each.name for each in model.graph.input] == ["x", *names]
 
 
+def test_normalisation_by_pixels() -> None:
+    """ONNX had it up to version 8: a scale for each number of an image."""
+    text = (
+        "it (float[1, 2, 2, 2] x) => (float[] y) { a = Relu (x) y = BatchNormalization <spatial = 0> (a, s, s, s, s) }"
+    )
+    found = to_layers(graphs.model(text, opset=7, ir=8, s=np.ones((2, 2, 2), np.float32)))
+    assert found.left == [("BatchNormalization y", 0, "it does not normalise channels of an image")]
+
+
 def test_a_vector() -> None:
     _check(_model("y = Gemm (x, w4, b4)", "float[1, 7]", **_CONSTANTS), _integers(1, 7, least=-9, most=9))
 
@@ -219,6 +240,7 @@ _POOL = partial(_model, "y = MaxPool <kernel_shape = [2, 2]> (x)")
 _SIZES = "input x must have fixed sizes, 1 x C x H x W or 1 x K, not"
 _BEGIN = "model must begin with layers of the accelerator"
 _OTHER, _DILATED = "not an operator of the accelerator", "it is not a convolution of an image without dilation"
+_NEGATIVE = "[wrong] y = BatchNormalization (x, ones, ones, ones, negative)"
 _MIXED = "[first] a = CONV (x, k) [wave] b = Sin (a) y = Concat <axis = 1> (x, b)"
 
 
@@ -231,6 +253,7 @@ _MIXED = "[first] a = CONV (x, k) [wave] b = Sin (a) y = Concat <axis = 1> (x, b
         (_POOL("float[1, 2, 4096, 4096]"), "input x must have at most 16777216 numbers, not more"),
         (_model("[wave] y = Sin (x)", **_SMALL), f"{_BEGIN}: Sin wave: {_OTHER}"),
         (_model("[wide] y = Conv <dilations = [2, 2]> (x, k)", **_SMALL), f"{_BEGIN}: Conv wide: {_DILATED}"),
+        (_model(_NEGATIVE, **_SMALL), "weights of wrong must be in the range of bf16"),
         (_model(_MIXED, **_SMALL), f"{_BEGIN}: Sin wave: {_OTHER}"),
         *((_dense(weight), "weights of dense must be in the range of bf16") for weight in (3.4e38, np.inf, np.nan)),
         (b"no model", "model must be an ONNX file, not these bytes: .*"),
