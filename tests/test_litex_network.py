@@ -67,7 +67,7 @@ def test_scores(script: list[str], tmp_path: Path) -> None:
     assert (lines[0], lines[3:]) == ("OpenMXU 4D584131", ["done", "2 images: the definition's bits"])
 
     network = to_layers(model)
-    lowered = lower(AcceleratorConfig(), network.shape, network.layers, network.source)
+    lowered = lower(AcceleratorConfig(), {network.source: network.shape}, network.layers)
     for line, image in zip(lines[1:3], images, strict=True):
         memories = lowered.memories()
         lowered.put(network.source, image, memories.scratchpad)

@@ -83,7 +83,7 @@ def main() -> None:
 
     network = to_layers(path)
     config = AcceleratorConfig(size=4, stages=4, depth=256)
-    lowered = lower(config, network.shape, network.layers, network.source)
+    lowered = lower(config, {network.source: network.shape}, network.layers)
     print("layer          commands   cycles  useful")
     for layer in lowered.layers:
         useful = layer.products / layer.cycles / config.size**2

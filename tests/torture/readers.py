@@ -93,7 +93,7 @@ def _networks() -> list[bytes]:
     weight = np.arange(2 * 3 * 3, dtype=np.float32).reshape(2, 1, 3, 3)
     first = lowering.Layer("first", "x", (3, 3), (1, 1), (1, 1, 1, 1), weight, relu=True)
     pool = lowering.Layer("pool", "first", (2, 2), (2, 2))
-    lowered = lowering.lower(_CONFIG, (1, 4, 4), [first, pool], "x")
+    lowered = lowering.lower(_CONFIG, {"x": (1, 4, 4)}, [first, pool])
     networks = (container.CompiledNetwork(lowered, "x", "pool", "y", *host) for host in ((), (b"a model", True)))
     return [*map(container.write_network, networks)]
 

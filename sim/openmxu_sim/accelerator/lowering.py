@@ -33,6 +33,9 @@ from openmxu_sim.accelerator.waits import with_waits
 from openmxu_sim.accelerator.weight_rows import flowing, identity, pieces, tiles
 from openmxu_sim.operands.aliases import Floats
 
+Shape = tuple[int, int, int]
+"""Channels, lines and pixels of a picture."""
+
 
 class Packing(NamedTuple):
     """Pixels of the network's input in one row, channel by channel: those below a line of the kernel."""
@@ -119,8 +122,8 @@ class Layer:
     groups: int = 1
     """Groups of channels, each convolved by itself."""
 
-    def shape(self, source: tuple[int, int, int]) -> tuple[int, int, int]:
-        """The channels, lines and pixels of its results, from those that it reads."""
+    def shape(self, source: Shape) -> Shape:
+        """That of its results, from the one of what it reads."""
         lines, pixels = (
             (size + self.padding[axis] + self.padding[axis + 2] - self.kernel[axis]) // self.stride[axis] + 1
             for axis, size in enumerate(source[1:])
@@ -150,7 +153,7 @@ class Lowered:
     weights: Halves
     """Rows of the memory of weights, or with a bus of the memory, behind its pictures."""
     pictures: dict[str, Picture]
-    """Where the input and the results of each layer are."""
+    """Where the inputs and the results of each layer are."""
     layers: list[LayerReport] = field(default_factory=list)
     memory: int = 0
     """Words of pictures in the memory of ``load`` and ``store``; 0: they are in the scratchpad."""
@@ -188,15 +191,15 @@ class Lowered:
         return golden.from_bits(words.reshape(-1, picture.height, picture.width)[: picture.channels], "bf16")
 
 
-def lower(config: AcceleratorConfig, shape: tuple[int, int, int], layers: Sequence[Layer], source: str) -> Lowered:
-    """Return the program of layers on a picture (channels, y, x); the results of all layers stay in the scratchpad.
+def lower(config: AcceleratorConfig, sources: Mapping[str, Shape], layers: Sequence[Layer]) -> Lowered:
+    """Return the program of layers on pictures of such shapes; the results of all layers stay in the scratchpad.
 
     Raises
     ------
     ValueError
         A memory of the accelerator is too small, or a layer does not fit the ones that it reads.
     """
-    network = prepare(config, shape, layers, source)
+    network = prepare(config, sources, layers)
     if (end := max(picture.end(config.size) for picture in network.pictures.values())) > config.rows:
         raise too_small(config, "scratchpad", end, config.rows, "this network")
     return compose(config, network, partial(commands_of, config, network.pictures))
@@ -207,16 +210,18 @@ class Network(NamedTuple):
 
     layers: Sequence[Layer]
     pictures: dict[str, Picture]
-    """Of the input and all layers, one behind another."""
+    """Of the inputs and all layers, one behind another."""
     products: dict[str, int]
     """Multiplications that each layer needs."""
 
 
-def prepare(config: AcceleratorConfig, shape: tuple[int, int, int], layers: Sequence[Layer], source: str) -> Network:
-    """Merge groups, pack the input, and place pictures one behind another; errors are those of :func:`lower`."""
+def prepare(config: AcceleratorConfig, sources: Mapping[str, Shape], layers: Sequence[Layer]) -> Network:
+    """Merge groups, pack the inputs, and place pictures one behind another; errors are those of :func:`lower`."""
     products = {layer.name: 0 if layer.weight is None else layer.weight.size for layer in layers}
-    layers, packing = _packed(config.size, shape, [_merged(config.size, layer) for layer in layers], source)
-    shapes = {source: packing.apply(np.zeros(shape, np.float32)).shape}
+    layers, packings = [_merged(config.size, layer) for layer in layers], dict[str, Packing]()
+    for name, shape in sources.items():
+        layers, packings[name] = _packed(config.size, shape, layers, name)
+    shapes = {name: packing.apply(np.zeros(sources[name], np.float32)).shape for name, packing in packings.items()}
     for layer in layers:
         shapes[layer.name] = _shape_of(layer, shapes)
         products[layer.name] *= math.prod(shapes[layer.name][1:])
@@ -225,7 +230,7 @@ def prepare(config: AcceleratorConfig, shape: tuple[int, int, int], layers: Sequ
     pictures, end = dict[str, Picture](), 0
     for name, (channels, height, width) in shapes.items():
         border = _border(name, layers)
-        pictures[name] = Picture(end, channels, height, width, border, packing if name == source else _PLAIN)
+        pictures[name] = Picture(end, channels, height, width, border, packings.get(name, _PLAIN))
         end = pictures[name].end(config.size)
     return Network(layers, pictures, products)
 
@@ -287,9 +292,7 @@ def _merged(size: int, layer: Layer) -> Layer:
     return replace(layer, weight=weight, groups=groups // merged)
 
 
-def _packed(
-    size: int, shape: tuple[int, int, int], layers: Sequence[Layer], source: str
-) -> tuple[Sequence[Layer], Packing]:
+def _packed(size: int, shape: Shape, layers: list[Layer], source: str) -> tuple[list[Layer], Packing]:
     """The layers with a line of the kernel in the channels of the input, if they fit a row."""
     readers = [layer for layer in layers if source in (layer.source, layer.added)]
     [first] = readers if len(readers) == 1 else [None]
@@ -304,7 +307,7 @@ def _packed(
     return [packed if layer is first else layer for layer in layers], packing
 
 
-def _shape_of(layer: Layer, shapes: dict[str, tuple[int, int, int]]) -> tuple[int, int, int]:
+def _shape_of(layer: Layer, shapes: Mapping[str, Shape]) -> Shape:
     channels, *_ = shapes[layer.source]
     if layer.weight is not None and layer.weight.shape[1:] != (channels / layer.groups, *layer.kernel):
         wrong = f"{layer.weight.shape[1] * layer.groups} of {layer.weight.shape[2:]}"

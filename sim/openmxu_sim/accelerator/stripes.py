@@ -23,13 +23,17 @@ from itertools import chain
 
 from openmxu.spec.accelerator import AcceleratorConfig, too_small, words_moved
 from openmxu.spec.commands import KINDS, Command, Level
-from openmxu_sim.accelerator.lowering import Layer, Lowered, Network, Picture, commands_of, compose, prepare
+from openmxu_sim.accelerator.lowering import Layer, Lowered, Network, Picture, Shape, commands_of, compose, prepare
 
 _MOST_TRIPS = KINDS["load"].trips()["y"].most
 
 
-def fit(config: AcceleratorConfig, shape: tuple[int, int, int], layers: Sequence[Layer], source: str) -> Lowered:
-    """Return the program of layers on a picture (channels, y, x), with a memory if the scratchpad requires one.
+def fit(
+    config: AcceleratorConfig, sources: Mapping[str, Shape], layers: Sequence[Layer], results: Collection[str] = ()
+) -> Lowered:
+    """Return the program of layers on pictures of such shapes, with a memory if the scratchpad requires one.
+
+    Results of the layers named are kept, or else those of the last one.
 
     Raises
     ------
@@ -37,21 +41,21 @@ def fit(config: AcceleratorConfig, shape: tuple[int, int, int], layers: Sequence
         The accelerator has no room for one stripe of a layer, for weights or for commands, or a layer does not fit
         those that it reads.
     """
-    network, size = prepare(config, shape, layers, source), config.size
+    network, size, results = prepare(config, sources, layers), config.size, results or (layers[-1].name,)
     if (end := _end(size, network.pictures)) <= config.rows and not config.beat:
         return compose(config, network, partial(commands_of, config, network.pictures))
     least = 1 + max(_Striped(config, network.pictures, layer).rows(1) for layer in network.layers)
     if (least := min(least, end)) > config.rows:
         raise too_small(config, "scratchpad", least, config.rows, "one image row of each layer")
-    first, places = 0, _shared(size, network, 0)
+    first, places = 0, _shared(size, network, 0, results)
     alternative = _end(size, places)
     while _end(size, places) > config.rows or any(each.plane > _MOST_TRIPS * each.pitch for each in places.values()):
         first += 1
-        places = _shared(size, network, first)
-    early = [source, *(layer.name for layer in network.layers[:first])]
+        places = _shared(size, network, first, results)
+    early = [*sources, *(layer.name for layer in network.layers[:first])]
     pictures, moves = places, bool(first or config.beat)
     if moves:
-        pictures = _behind(size, network.pictures, {*early, layers[-1].name})
+        pictures = _behind(size, network.pictures, {*early, *results})
     memory = size * (_end(size, pictures) + bool(config.beat)) * moves  # with a bus, row 0 comes from the last one
 
     def commands(layer: Layer, at: int, exchange: bool) -> Iterator[Command]:
@@ -68,8 +72,8 @@ def fit(config: AcceleratorConfig, shape: tuple[int, int, int], layers: Sequence
                     yield from _border_of(size, places[name])  # a run before left other pictures there
         yield from _border_of(size, places[layer.name])
         yield from commands_of(config, places, layer, at, exchange)
-        if moves and layer.name == layers[-1].name:
-            yield _move(size, "store", places[layer.name], pictures[layer.name], 0)
+        if moves and layer.name in results:
+            yield _move(size, "store", places[layer.name], pictures[layer.name], -places[layer.name].border[0])
 
     lowered = replace(compose(config, network, commands, memory), pictures=pictures)
     return replace(lowered, alternative=alternative * moves)
@@ -94,7 +98,7 @@ def _behind(size: int, pictures: Mapping[str, Picture], names: Collection[str]) 
     return found
 
 
-def _shared(size: int, network: Network, first: int) -> dict[str, Picture]:
+def _shared(size: int, network: Network, first: int, results: Collection[str]) -> dict[str, Picture]:
     """Pictures of the layers from the first one on, behind row 0; those that are needed at different times share rows.
 
     The largest is placed first, each as low as it fits.
@@ -105,13 +109,14 @@ def _shared(size: int, network: Network, first: int) -> dict[str, Picture]:
         for name in filter(None, (layer.source, layer.added)):
             born.setdefault(name, 0)
             last[name] = index
-        born[layer.name] = index
+        born[layer.name] = last[layer.name] = index
+    last |= dict.fromkeys(born.keys() & {*results}, len(layers))
     found = dict[str, Picture]()
     for name in sorted(born, key=lambda name: network.pictures[name].base - network.pictures[name].end(size)):
         picture = replace(network.pictures[name], base=1)
-        until = last.get(name, len(layers))
+        until = last[name]
         for other in sorted(found, key=lambda name: found[name].base):
-            meet = born[other] <= until and born[name] <= last.get(other, len(layers))
+            meet = born[other] <= until and born[name] <= last[other]
             if meet and picture.base < found[other].end(size) and found[other].base < picture.end(size):
                 picture = replace(picture, base=found[other].end(size))
         found[name] = picture

@@ -98,7 +98,7 @@ def _compile_model(model: "Path | ModelProto", config: "AcceleratorConfig") -> "
     from openmxu_sim.onnx.to_layers import to_layers
 
     found = to_layers(model)
-    lowered = fit(replace(config, program=MOST_PROGRAM), found.shape, found.layers, found.source)
+    lowered = fit(replace(config, program=MOST_PROGRAM), {found.source: found.shape}, found.layers)
     host = b"" if found.host is None else found.host.SerializeToString()
     for line in _share(found):
         tell(line)

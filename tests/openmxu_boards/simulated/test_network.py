@@ -116,7 +116,7 @@ def _small(seed: int) -> CompiledNetwork:
     """A convolution with padding, and a pool, in the same rows for all seeds."""
     kernel, bias = np.random.default_rng(seed).normal(size=(2, 1, 3, 3)).astype(np.float32), np.ones(2, np.float32)
     layers = [Layer("c", "x", (3, 3), (1, 1), (1, 1, 1, 1), kernel, bias), Layer("p", "c", (2, 2), (2, 2))]
-    return CompiledNetwork(lower(CONFIG, (1, 4, 4), layers, "x"), "x", "p", "y")
+    return CompiledNetwork(lower(CONFIG, {"x": (1, 4, 4)}, layers), "x", "p", "y")
 
 
 def _defined(small: CompiledNetwork, picture: np.ndarray) -> tuple[Memories, Memories]:

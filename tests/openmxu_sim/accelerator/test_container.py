@@ -22,7 +22,7 @@ def network() -> CompiledNetwork:
     weight = np.arange(2 * 3 * 3, dtype=np.float32).reshape(2, 1, 3, 3)
     first = Layer("first", "x", (3, 3), (1, 1), (1, 1, 1, 1), weight, relu=True)
     layers = [first, Layer("pool", "first", (2, 2), (2, 2))]
-    return CompiledNetwork(lower(_MACHINE, (1, 4, 4), layers, "x"), "x", "pool", "y", b"a model", flat=True)
+    return CompiledNetwork(lower(_MACHINE, {"x": (1, 4, 4)}, layers), "x", "pool", "y", b"a model", flat=True)
 
 
 @pytest.mark.parametrize("memory", [False, True])
@@ -30,7 +30,7 @@ def test_what_is_written_is_read(network: CompiledNetwork, tmp_path: Path, memor
     path = tmp_path / "model.mxa"
     if memory:
         layers = [Layer("pool", "x", (2, 2), (2, 2))]
-        network = replace(network, lowered=fit(replace(_MACHINE, rows=14), (1, 4, 4), layers, "x"))
+        network = replace(network, lowered=fit(replace(_MACHINE, rows=14), {"x": (1, 4, 4)}, layers))
         assert (network.lowered.memory, network.lowered.alternative) == (40, 21)
     path.write_bytes(write_network(network))
     found = read_network(path)

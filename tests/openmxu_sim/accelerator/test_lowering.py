@@ -87,7 +87,7 @@ def test_a_network(channels: int, stride: int) -> None:
     rng = np.random.default_rng(channels)
     layers = _network(rng, channels, stride)
     image = rng.integers(-2, 3, (channels, 7, 9)).astype(np.float32)
-    lowered = lower(MACHINE, image.shape, layers, "x")
+    lowered = lower(MACHINE, {"x": image.shape}, layers)
     memories = computed(lowered, image)
     for name, expected in all_by_pixels(layers, image).items():
         assert name == "x" or (lowered.get(name, memories.scratchpad) == expected).all(), name
@@ -109,7 +109,7 @@ def test_groups(groups: int, inputs: int, outputs: int, commands: int) -> None:
     layer = Layer("grouped", "x", (3, 3), (1, 1), _SIDES, weight, bias.astype(np.float32), groups=groups)
     image = rng.integers(-2, 3, (groups * inputs, 7, 9)).astype(np.float32)
     for each in (layer, replace(layer, added="x")) if inputs == outputs else (layer,):
-        lowered = lower(MACHINE, image.shape, [each], "x")
+        lowered = lower(MACHINE, {"x": image.shape}, [each])
         expected = by_pixels(each, image, image if each.added else None)
         assert (lowered.get("grouped", computed(lowered, image).scratchpad) == expected).all()
         [report] = lowered.layers
@@ -128,7 +128,7 @@ def test_a_dense_layer_of_one_vector(outputs: int, depth: int, blocks: list[int]
     words = []
     for last in (1.0, np.inf, 1.1 * 2.0**-112):  # bf16 has no last bits of so small a bias
         biases = np.append(bias[1:], np.float32(last))
-        lowered = lower(config, image.shape, [replace(layer, bias=biases)], "x")
+        lowered = lower(config, {"x": image.shape}, [replace(layer, bias=biases)])
         words.append(lowered.get("dense", computed(lowered, image).scratchpad)[:-1])
         exchanged = [command.levels["y"].trips for command in lowered.program if command.values.get("exchange")]
         assert exchanged == (blocks if last == 1 else [])
@@ -140,7 +140,7 @@ def test_a_network_on_the_machine() -> None:
     """Word for word as the definition, in the cycles of the formula and some for each command."""
     rng = np.random.default_rng(3)
     layers = [*_network(rng, 1, 1), Layer("dense", "pooled", (3, 4), weight=small_weights(rng, 3, 5, 3, 4))]
-    lowered = lower(MACHINE, (1, 7, 9), layers, "x")
+    lowered = lower(MACHINE, {"x": (1, 7, 9)}, layers)
     memories = memories_with(lowered, rng.standard_normal((1, 7, 9)).astype(np.float32))
     report = check(SimulatedAccelerator(MACHINE), lowered.program, memories, 100_000)
     formula = sum(layer.cycles for layer in lowered.layers)
@@ -163,7 +163,7 @@ def test_a_network_on_the_machine() -> None:
 def test_layers_that_do_not_fit(change: dict[str, object], message: str) -> None:
     first = replace(_network(np.random.default_rng(0), 5, 1)[0], **change)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=f"^{message}$"):
-        lower(MACHINE, (5, 7, 11), [first], "x")
+        lower(MACHINE, {"x": (5, 7, 11)}, [first])
 
 
 def test_memories_that_are_too_small() -> None:
@@ -171,7 +171,7 @@ def test_memories_that_are_too_small() -> None:
     for name, few in (("scratchpad", replace(MACHINE, rows=100)), ("weights", replace(MACHINE, weights=100))):
         message = rf"^{name} must have at least \d+ bytes for this network, \d+ rows, not 800$"
         with pytest.raises(ValueError, match=message):
-            lower(few, (5, 7, 9), layers, "x")
-    lowered = lower(MACHINE, (5, 7, 9), layers, "x")
+            lower(few, {"x": (5, 7, 9)}, layers)
+    lowered = lower(MACHINE, {"x": (5, 7, 9)}, layers)
     with pytest.raises(ValueError, match=r"^x must have the shape \(5, 7, 9\), not \(5, 9, 7\)$"):
         lowered.put("x", np.zeros((5, 9, 7), np.float32), np.zeros((1024, 4), np.uint16))

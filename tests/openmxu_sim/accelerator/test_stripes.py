@@ -58,12 +58,12 @@ def test_any_scratchpad(channels: int, sizes: tuple[int, ...]) -> None:
     rng = np.random.default_rng(channels)
     layers, image = network_of(rng, channels), image_of(rng, channels)
     values = all_by_pixels(layers, image)
-    whole = lower(replace(_MACHINE, rows=4096), image.shape, layers, "x")
+    whole = lower(replace(_MACHINE, rows=4096), {"x": image.shape}, layers)
     expected = computed(whole, image)
     assert all((whole.get(name, expected.scratchpad) == values[name]).all() for name in values if name != "x")
     kinds = set()
     for rows in sizes:
-        lowered = fit(replace(_MACHINE, rows=rows), image.shape, layers, "x")
+        lowered = fit(replace(_MACHINE, rows=rows), {"x": image.shape}, layers)
         check_waits(lowered.config, lowered.program)
         memories = memories_with(lowered, image)
         memories.scratchpad[1:] = 0x7FC0 if lowered.memory else memories.scratchpad[1:]  # what others left
@@ -77,12 +77,29 @@ def test_any_scratchpad(channels: int, sizes: tuple[int, ...]) -> None:
     assert kinds >= {(7, True), (5, True), (9, False)}
 
 
+@pytest.mark.parametrize("rows", [_LEAST, 250, 500, 1024])
+@pytest.mark.parametrize("bus", [False, True])
+def test_several_pictures_in_and_out(rows: int, bus: bool) -> None:
+    """Each result that is asked for is there at the end, read by others or not, wherever its picture was."""
+    rng = np.random.default_rng(3)
+    layers, image = network_of(rng, 5), image_of(rng, 5)
+    values, names = all_by_pixels(layers, image), ("first", "second", "dense")
+    rest = [layer for layer in layers if layer.name != "third"]
+    config = replace(_BUS if bus else _MACHINE, rows=rows)
+    lowered = fit(config, {"x": image.shape, "third": values["third"].shape}, rest, names)
+    check_waits(lowered.config, lowered.program)
+    memories = memories_with(lowered, image)
+    lowered.put("third", values["third"], lowered.rows(memories))
+    run(lowered.program, memories)
+    assert all((lowered.get(name, lowered.rows(memories)) == values[name]).all() for name in names)
+
+
 def test_waits() -> None:
     """Programs give the same words at any speed of their engines; a wait less is objected to."""
     rng = np.random.default_rng(2)
     layers, image = network_of(rng, 5), rng.standard_normal((5, 9, 7)).astype(np.float32)
     for rows in (110, 250):
-        lowered = fit(replace(_MACHINE, rows=rows), image.shape, layers, "x")
+        lowered = fit(replace(_MACHINE, rows=rows), {"x": image.shape}, layers)
         expected, memories = computed(lowered, image), memories_with(lowered, image)
         at_any_speed(lowered.program, memories, rng)
         assert (memories.memory == expected.memory).all()
@@ -97,7 +114,7 @@ def test_waits() -> None:
 def test_two_areas() -> None:
     """By hand: the next stripe is loaded, and the one before is stored, while one is computed."""
     layer = Layer("y", "x", (1, 1), weight=np.eye(4, dtype=np.float32).reshape(4, 4, 1, 1))
-    lowered = fit(replace(_MACHINE, rows=9), (4, 3, 2), [layer], "x")
+    lowered = fit(replace(_MACHINE, rows=9), {"x": (4, 3, 2)}, [layer])
     assert lowered.program == assemble("""
         load rows=1 valid=4 address=0 x=2:1:4 y=1:2:8 block=1:2:24
         matmul reads=1 writes=3 weights=0 emit loads=0 x=2:1:1 y=1:2:2 kx=1:1 ky=1:2 block=1:2 n=1:0:2
@@ -127,7 +144,7 @@ def test_no_room(rows: int, shape: tuple[int, int, int], stride: tuple[int, int]
     layers = network_of(np.random.default_rng(0), shape[0])
     layers = [replace(layers[0], stride=stride)] if stride else layers
     with pytest.raises(ValueError, match=f"^{message}[^\n]*$"):
-        fit(replace(_MACHINE, rows=rows), shape, layers, "x")
+        fit(replace(_MACHINE, rows=rows), {"x": shape}, layers)
 
 
 def test_many_lines() -> None:
@@ -135,7 +152,7 @@ def test_many_lines() -> None:
     rng = np.random.default_rng(1)
     layer, image = Layer("y", "x", (3, 1), (2, 1), (1, 0, 1, 0), small_weights(rng, 1, 1, 3, 1)), np.ones((1, 9001, 1))
     config = replace(_MACHINE, rows=13_000, depth=512)
-    lowered = fit(config, image.shape, [layer], "x")
+    lowered = fit(config, {"x": image.shape}, [layer])
     memories = computed(lowered, image.astype(np.float32))
     assert (lowered.get("y", lowered.rows(memories)) == by_pixels(layer, image, None)).all()
     loads = [command.levels["y"].trips for command in lowered.program if command.opcode == "load"]
@@ -147,7 +164,7 @@ def test_rows_used_again_on_the_machine() -> None:
     """Borders are cleared where other pictures were: word for word as the definition."""
     rng = np.random.default_rng(3)
     layers, image = network_of(rng, 5), rng.standard_normal((5, 9, 7)).astype(np.float32)
-    lowered = fit(replace(MACHINE, rows=450), image.shape, layers, "x")
+    lowered = fit(replace(MACHINE, rows=450), {"x": image.shape}, layers)
     assert not lowered.memory
     memories = memories_with(lowered, image)
     assert len(memories.scratchpad) == 450
@@ -171,7 +188,7 @@ def test_figures_of_the_documentation(rows: int, moved: int, cycles: int) -> Non
     ]
     layers.append(Layer("dense", "3", (7, 7), weight=zeros((10, 16, 7, 7)), bias=zeros(10)))
     config = AcceleratorConfig(4, 4, 256, rows, program=1 << 16)
-    lowered = fit(config, (1, 28, 28), layers, "0")
+    lowered = fit(config, {"0": (1, 28, 28)}, layers)
     assert (bytes_moved(lowered.program), sum(layer.cycles for layer in lowered.layers)) == (moved, cycles)
     text = (Path(__file__).parents[3] / "docs/explanation/accelerator.md").read_text()
     assert re.search(rf"\| {8 * rows:,} \| [^|]* \| {moved:,} \| {cycles:,} \|", text)
@@ -182,7 +199,7 @@ def test_any_memory_of_weights(rows: int, weights: int) -> None:
     """Small integers, whose sums are exact, against loops over pixels; loads into what others still read wait."""
     rng = np.random.default_rng(weights)
     layers, image = network_of(rng, 5), image_of(rng, 5)
-    lowered = fit(replace(_BUS, rows=rows, weights=weights), image.shape, layers, "x")
+    lowered = fit(replace(_BUS, rows=rows, weights=weights), {"x": image.shape}, layers)
     check_waits(lowered.config, lowered.program)
     memories = memories_with(lowered, image)
     memories.weights[:] = memories.scratchpad[:] = 0x7FC0  # what others left
@@ -198,7 +215,7 @@ def test_weights_from_a_memory_on_the_machine(weights: int) -> None:
     """Random numbers, two pictures one after the other: the memory as the definition leaves it."""
     rng = np.random.default_rng(weights)
     layers = network_of(rng, 5)
-    lowered = fit(replace(_BUS, depth=16, rows=200, weights=weights), (5, 9, 7), layers, "x")
+    lowered = fit(replace(_BUS, depth=16, rows=200, weights=weights), {"x": (5, 9, 7)}, layers)
     machine = SimulatedAccelerator(lowered.config)
     for seed in range(2):
         memories = memories_with(lowered, rng.standard_normal((5, 9, 7)).astype(np.float32))
@@ -264,4 +281,4 @@ def test_no_room_for_a_tile() -> None:
     layer = Layer("y", "x", (3, 3), weight=np.zeros((4, 8, 3, 3), np.float32))
     message = "weights must have at least 304 bytes for one block of channels, 38 rows, not 296"
     with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
-        fit(replace(_BUS, weights=37), (8, 9, 9), [layer], "x")
+        fit(replace(_BUS, weights=37), {"x": (8, 9, 9)}, [layer])

@@ -66,7 +66,7 @@ _NODES = """
 def _check(model: Any, x: np.ndarray | None = None) -> Layers:
     x = _integers(1, 2, 8, 8, least=-2, most=2) if x is None else x
     found = to_layers(model)
-    lowered = lower(_MACHINE, found.shape, found.layers, found.source)
+    lowered = lower(_MACHINE, {found.source: found.shape}, found.layers)
     memories = Memories(_MACHINE, lowered.weights)
     lowered.put(found.source, x.reshape(found.shape), memories.scratchpad)
     run(lowered.program, memories)

@@ -52,11 +52,11 @@ def recogniser() -> Lowered:
         Layer("lines", "digit", (3, 3), padding=(1,) * 4, weight=kernels, bias=np.full(4, -0.5, np.float32), relu=True),
         Layer("pooled", "lines", (2, 2), (2, 2)),
     ]
-    first = lower(CONFIG, (1, 8, 8), layers, "digit")
+    first = lower(CONFIG, {"digit": (1, 8, 8)}, layers)
     seen = np.stack([first.get("pooled", scratchpads(first, picture)[1]) for picture in digits()])
     # The nearest of the ten to x has the largest f · x - |f|² / 2.
     scores = Layer("scores", "pooled", (4, 4), weight=seen, bias=-np.square(seen).sum((1, 2, 3)) / 2)
-    return lower(CONFIG, (1, 8, 8), [*layers, scores], "digit")
+    return lower(CONFIG, {"digit": (1, 8, 8)}, [*layers, scores])
 
 
 def scratchpads(network: Lowered, picture: Floats) -> tuple[Halves, Halves]:
