@@ -47,7 +47,7 @@ def test_scores(script: list[str], tmp_path: Path) -> None:
     """Two pictures: the bits of the scores that come by the UART are the definition's, on a machine without a bus."""
     pytest.importorskip("onnx")
     pytest.importorskip("onnxruntime")
-    from openmxu_sim.onnx.to_layers import to_layers  # noqa: PLC0415  # an extra
+    from openmxu_sim.onnx.partition import partition  # noqa: PLC0415  # an extra
 
     from .openmxu_sim.onnx import graphs  # noqa: PLC0415
 
@@ -66,13 +66,13 @@ def test_scores(script: list[str], tmp_path: Path) -> None:
     lines = lines[lines.index("OpenMXU 4D584131") :]  # what builds the BIOS tells more
     assert (lines[0], lines[3:]) == ("OpenMXU 4D584131", ["done", "2 images: the definition's bits"])
 
-    network = to_layers(model)
-    lowered = lower(AcceleratorConfig(), {network.source: network.shape}, network.layers)
+    [network] = partition(model).parts
+    lowered = lower(AcceleratorConfig(), network.sources, network.layers)
     for line, image in zip(lines[1:3], images, strict=True):
         memories = lowered.memories()
-        lowered.put(network.source, image, memories.scratchpad)
+        lowered.put(network.inputs[0].picture, image, memories.scratchpad)
         run(lowered.program, memories)
-        bits = lowered.get(network.result, memories.scratchpad).ravel().view(np.uint32) >> 16
+        bits = lowered.get(network.outputs[0].picture, memories.scratchpad).ravel().view(np.uint32) >> 16
         *scores, cycles = line.split()
         assert scores == [f"{word:04X}" for word in bits]
         assert 500 < int(cycles, 16) < 20_000

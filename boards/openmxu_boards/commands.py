@@ -195,11 +195,11 @@ def _board_run(options: argparse.Namespace) -> None:
 @_looking_here()
 def _board_run_network(options: argparse.Namespace) -> int:
     from openmxu_boards.host.network import BoardPlayer, accelerator_of
-    from openmxu_sim.commands.run_accelerator import compile_network, play_network
+    from openmxu_sim.commands.run_accelerator import compile_network, play_network, sizes_of
 
     with _host(options, _network) as host:
         config, player = accelerator_of(host), BoardPlayer(host, whole=options.check)
-        code = play_network(options, lambda: compile_network(options.model, config), player)
+        code = play_network(options, lambda: compile_network(options.model, config, sizes_of(options)), player)
     for noun, part in (("first image", player.taken[:1]), ("each later one", player.taken[1:])):
         if part:
             size, seconds = (sum(column) / len(part) for column in zip(*part, strict=True))

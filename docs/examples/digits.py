@@ -14,8 +14,8 @@ from openmxu.spec.accelerator import AcceleratorConfig
 from openmxu_sim.accelerator import run
 from openmxu_sim.accelerator.lowering import lower
 from openmxu_sim.accelerator.simulation import SimulatedAccelerator
+from openmxu_sim.onnx.partition import partition
 from openmxu_sim.onnx.runtime import helper, numpy_helper
-from openmxu_sim.onnx.to_layers import to_layers
 from openmxu_studies.training.data import SOURCES, digits
 
 _CHECKED = 10
@@ -81,9 +81,10 @@ def main() -> None:
     path, (images, labels, count) = options.output, digits(options.digits)
     export(train(torch.tensor(images[:count]), torch.tensor(labels[:count])), images.shape[-1], path)
 
-    network = to_layers(path)
+    [network] = partition(path).parts
+    [source], [result] = network.inputs, network.outputs
     config = AcceleratorConfig(size=4, stages=4, depth=256)
-    lowered = lower(config, {network.source: network.shape}, network.layers)
+    lowered = lower(config, source.pictures, network.layers)
     print("layer          commands   cycles  useful")
     for layer in lowered.layers:
         useful = layer.products / layer.cycles / config.size**2
@@ -94,12 +95,12 @@ def main() -> None:
     held = range(count, min(count + _CLASSIFIED, len(labels)))
     for index in held:
         memories = lowered.memories()
-        lowered.put(network.source, images[index], memories.scratchpad)
+        lowered.put(source.picture, images[index], memories.scratchpad)
         machine.write(lowered.program, memories)
         report = machine.run()
         assert report.stop == Stop.NONE, report
         scratchpad, cycles = machine.scratchpad(), report.cycles
-        scores = lowered.get(network.result, scratchpad).ravel()
+        scores = lowered.get(result.picture, scratchpad).ravel()
         right += int(scores.argmax()) == int(labels[index])
         if index < count + _CHECKED:
             run(lowered.program, memories)

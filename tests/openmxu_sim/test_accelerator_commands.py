@@ -55,17 +55,15 @@ def _rows(shown: str) -> list[list[str]]:
 def test_what_is_left(folder: Path, command: Command) -> None:
     """A part of all products, and operators of which one has another product behind it."""
     w = np.ones((2, 2, 1, 1), np.float32)
-    nodes = "[a] c = Conv (x, w) [b] s = Sin (c) [c] d = Conv (s, w) [d] e = Conv (d, w) [e] y = Neg (e)"
-    onnx.save(
-        model(f"g (float[1, 2, 5, 1] x) => (float[1, 2, 5, 1] y) {{ {nodes} }}", opset=17, ir=8, w=w), "left.onnx"
-    )
+    nodes = "[a] c = Conv (x, w) [b] s = Sin (c) [c] d = Conv (s, w) [d] e = Conv (d, w) "
+    nodes += "[e] g = Neg (e) [f] y = Conv (g, v)"
+    text = f"g (float[1, 2, 5, 1] x, float[2, 2, 1, 1] v) => (float[1, 2, 5, 1] y) {{ {nodes} }}"
+    onnx.save(model(text, opset=17, ir=8, w=w), "left.onnx")
     _, _, err = command("compile left.onnx")
-    assert err.splitlines()[-5:] == [
-        "20 of 60 products on the accelerator, 33.3%",
-        "on the host: Sin b, 0 products: not an operator of the accelerator",
-        "on the host: Conv c, 20 products",
-        "on the host: Conv d, 20 products",
-        "on the host: 1 more without products",
+    assert err.splitlines()[-3:] == [
+        "60 of 80 products on the accelerator, 75.0%; 4 parts",
+        "on the host: Conv f, 20 products: v is not a constant",
+        "on the host: 1 Sin, 1 Neg",
     ]
 
 
@@ -74,14 +72,15 @@ def test_compile_and_run(folder: Path, command: Command, shown: Said) -> None:
     code, out, err = command("compile model.onnx --rows 2 --stages 1 -o model.mxa --json model.json")
     assert (code, [row[1] for row in _rows(out)]) == (0, ["first", "dense", "all"])
     products = 3 * 4 * 9 + 12 * 5
-    assert f"{products} of {products} products on the accelerator, 100.0%\n" in err
-    assert err.endswith("on the host: Softmax shares, 0 products: not an operator of the accelerator\n")
+    assert f"{products} of {products} products on the accelerator, 100.0%; 2 parts\n" in err
+    assert err.endswith("on the host: 1 Softmax\n")
     found = json.loads(Path("model.json").read_text(encoding="utf-8"))
     assert found["products"] == {"all": products, "machine": products}
     assert found["host"] == [{"name": "Softmax shares", "products": 0, "reason": "not an operator of the accelerator"}]
-    assert [[layer[name] for name in ("name", "products", "bytes")] for layer in found["layers"]] == [
-        ["first", 3 * 4 * 9, 0],
-        ["dense", 12 * 5, 0],
+    assert found["parts"] == ["machine", "host"]
+    assert [[layer[name] for name in ("part", "name", "products", "bytes")] for layer in found["layers"]] == [
+        [0, "first", 3 * 4 * 9, 0],
+        [0, "dense", 12 * 5, 0],
     ]
     assert found["cycles"] == sum(layer["cycles"] for layer in found["layers"]) == int(_rows(out)[-1][3])
     out = shown("run model.mxa --input x.npz -o y.npz --check")
@@ -91,6 +90,33 @@ def test_compile_and_run(folder: Path, command: Command, shown: Said) -> None:
     assert [sum(layer[2] for layer in layers)] == every[2:] == measured  # each lasts until the next begins
     assert all(formula < cycles < formula + 60 for _, formula, cycles in layers)
     assert _is_right(folder)
+
+
+@needs_compiler
+@pytest.mark.parametrize("bus", ["", " --beat 32 --accelerators 2"])
+@pytest.mark.usefixtures("folder")
+def test_a_network_in_parts(bus: str, shown: Said) -> None:
+    """On the RTL, twice two images, with an input that all share, and sizes that are given."""
+    rng = np.random.default_rng(1)
+    w = (rng.integers(-1, 2, (2, 2, 3, 3)) * (rng.random((2, 2, 3, 3)) < 0.3)).astype(np.float32)
+    text = """g (float[n, 2, h, 5] x, float[n, 2, h, 5] z, int64 k) => (float[n, 2, h, 5] y, float[n, 2, h, 5] s) {
+        a = Conv <pads = [1, 1, 1, 1]> (x, w) b = Conv <pads = [1, 1, 1, 1]> (z, w) c = Add (a, b)
+        f = Cast <to = 1> (k) s = Mul (b, f) t = Neg (c) y = Conv <pads = [1, 1, 1, 1]> (t, w) }"""
+    several = model(text, opset=17, ir=8, w=w)
+    onnx.save(several, "parts.onnx")
+    inputs = {name: rng.integers(-2, 3, (4, 2, 4, 5)).astype(np.float32) for name in "xz"}
+    np.savez("x.npz", k=3, **inputs)
+    out = shown(f"run parts.onnx {_SIZE} --size x=2,2,4,5{bus} --input x.npz --check -o y.npz")
+    assert _SAME.search(out)
+    found = np.load("y.npz")
+    for first in (0, 2):
+        expected = Session(several).run(
+            {name: array[first:][:2] for name, array in inputs.items()} | {"k": np.array(3)}
+        )
+        for name, values in expected.items():
+            assert (found[name][first:][:2] == values).all(), (name, first)
+            assert found[name].shape == (4, 2, 4, 5)
+            assert np.abs(values).max() <= 256
 
 
 def test_a_network_in_stripes(folder: Path, shown: Said, refused: Said) -> None:
@@ -191,7 +217,7 @@ def test_accelerators_share_a_memory(monkeypatch: pytest.MonkeyPatch, shown: Sai
     monkeypatch.setattr(SimulatedAccelerator, "run_together", noted)
     shown(f"compile model.onnx {_SMALL} -o m.mxa")
     out = shown("run m.mxa --input x.npz --accelerators 2")
-    weights = read_network(Path("m.mxa")).lowered.weights.tobytes()
+    weights = read_network(Path("m.mxa")).machine[0].lowered.weights.tobytes()
     assert [memory.tobytes().count(weights) for memory in memories] == [1, 1, 1]
     assert memories[1] is memories[2] is not memories[0]
     [alone], (first, last) = reports
@@ -243,9 +269,20 @@ def test_what_fails(monkeypatch: pytest.MonkeyPatch, command: Command) -> None:
         ("compile none.onnx", "none.onnx"),
         ("run x.npz --input x.npz", "MODEL must be a network that openmxu compile wrote, not x.npz: "),
         ("run model.onnx --input other.npz", "--input must have an array x, not z"),
-        ("run model.onnx --input none.npz", "x must be images, P x C x H x W or P x K, not (0, 1, 4, 4)"),
-        ("run model.onnx --input large.npz", "x must have the shape (1, 4, 4), not (1, 5, 4)"),
-        ("run model.onnx --input bool.npz", "x must be numbers, not bool"),
+        ("run model.onnx --input none.npz", "x must have the shape P x 1 x 4 x 4, not (0, 1, 4, 4)"),
+        ("run model.onnx --input large.npz", "x must have the shape P x 1 x 4 x 4, not (1, 1, 5, 4)"),
+        ("run model.onnx --input bool.npz", "x must be numbers that float32 has, not <U1"),
+        ("compile model.onnx --size x=1,1,5,5", "--size of x must fit 1,1,4,4, not 1,1,5,5"),
+        ("compile model.onnx --size z=1", "--size must name an input of the model, x, not z"),
+        ("compile model.onnx --size x=1,1,4,4 --size x=1,1,4,4", "--size must name an input once, not x twice"),
+        *(
+            (
+                f"compile model.onnx --size {text}",
+                f"must be a name and sizes from 1 on, such as x=1,3,320,320, not {text}",
+            )
+            for text in ("x", "x=1,,2", "x=0,1", "x=1,-4", "x=1,2.5", f"x={1 << 31}")
+        ),
+        ("run model.mxa --input x.npz --size x=1", "size must be left out with a compiled network, which has its own"),
         ("run model.onnx --input x.npz --engine model --check", "check requires the simulation"),
         ("run model.mxa --input x.npz --rows 4", "rows must be left out with a compiled network, which has its own"),
         ("run model.onnx --input x.npz --accelerators 2", "accelerators must have a bus: MODEL must be compiled with"),
@@ -258,7 +295,7 @@ def test_what_fails(monkeypatch: pytest.MonkeyPatch, command: Command) -> None:
 )
 @pytest.mark.usefixtures("folder")
 def test_invalid_requests(arguments: str, message: str, refused: Said) -> None:
-    pictures = {"none": np.zeros((0, 1, 4, 4)), "large": np.zeros((1, 1, 5, 4)), "bool": np.zeros((1, 1, 4, 4), bool)}
+    pictures = {"none": np.zeros((0, 1, 4, 4)), "large": np.zeros((1, 1, 5, 4)), "bool": np.zeros((1, 1, 4, 4), str)}
     for name, array in pictures.items():
         np.savez(f"{name}.npz", x=array)
     np.savez("other.npz", z=np.zeros((1, 1, 4, 4)))

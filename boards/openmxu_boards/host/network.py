@@ -4,6 +4,7 @@ import hashlib
 import struct
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import chain
 
 import numpy as np
 
@@ -16,7 +17,7 @@ from openmxu_boards.host.host import Host
 from openmxu_boards.host.program import TILE, Load
 from openmxu_boards.host.session import BoardError
 from openmxu_boards.protocol import KEEP, LOAD, START, Command
-from openmxu_sim.accelerator.container import CompiledNetwork
+from openmxu_sim.accelerator.container import MachinePart
 from openmxu_sim.accelerator.definition import Halves, Memories, run
 from openmxu_sim.accelerator.lowering import Lowered
 from openmxu_sim.accelerator.players import Played
@@ -51,25 +52,27 @@ def play(host: Host, program: Sequence[Instruction], memories: Memories, *, cycl
     return _start(host, 0, cycles), _rows(host, range(memories.config.rows))
 
 
-def play_picture(host: Host, network: CompiledNetwork, memories: Memories, *, whole: bool) -> tuple[int, Halves]:
-    """Run a network on the picture in ``memories``, whose other rows are 0; raises as :func:`play` does.
+def play_picture(host: Host, part: MachinePart, memories: Memories, *, whole: bool) -> tuple[int, Halves]:
+    """Run a part of a network on the pictures in ``memories``, whose other rows are 0; raises as :func:`play` does.
 
     Program, weights and zeros stay on the board, with a digest that the next write or start clears: while it is there,
     only the picture is sent. Of a program that would read what it wrote, all is sent each time. Returns the cycles, and
     a scratchpad with the rows of the result, or all if ``whole``.
     """
-    lowered, sent = network.lowered, _span(network.lowered, network.source)
+    lowered = part.lowered
+    sent = [_span(lowered, port.picture) for port in part.inputs]
     facts = repr((lowered.config, sent, [command.words for command in lowered.program])).encode()
     digest = int.from_bytes(hashlib.sha256(facts + memories.weights.tobytes()).digest()[:4], "little") or 1
     digest *= _is_the_same_again(lowered.program, sent)
     if digest and _ask(host, Command.COUNTERS)[4] == digest:
-        _write(host, memories.scratchpad, sent)
+        for rows in sent:
+            _write(host, memories.scratchpad, rows)
     else:
         _load(host, lowered.program, memories)
     taken = _start(host, digest, sum(layer.cycles for layer in lowered.layers))
     read, scratchpad = range(len(memories.scratchpad)), np.zeros_like(memories.scratchpad)
-    read = read if whole else _span(lowered, network.result)
-    scratchpad[read.start : read.stop] = _rows(host, read)
+    for rows in [read] if whole else [_span(lowered, port.picture) for port in part.outputs]:
+        scratchpad[rows.start : rows.stop] = _rows(host, rows)
     return taken, scratchpad
 
 
@@ -85,10 +88,10 @@ class BoardPlayer:
         self._host, self._whole = host, whole
         self.taken: list[tuple[int, float]] = []
 
-    def play(self, network: CompiledNetwork, memories: Sequence[Memories]) -> Played:
+    def play(self, part: MachinePart, memories: Sequence[Memories]) -> Played:
         [own] = memories
         carried, now = self._host.carried, self._host.now()
-        cycles, scratchpad = play_picture(self._host, network, own, whole=self._whole)
+        cycles, scratchpad = play_picture(self._host, part, own, whole=self._whole)
         self.taken.append((self._host.carried - carried, self._host.now() - now))
         return Played([scratchpad], [cycles])
 
@@ -99,13 +102,13 @@ def _span(lowered: Lowered, name: str) -> range:
     return range(int(rows.min()), int(rows.max()) + 1)
 
 
-def _is_the_same_again(program: Sequence[Instruction], sent: range) -> bool:
+def _is_the_same_again(program: Sequence[Instruction], sent: Sequence[range]) -> bool:
     """Whether a program that runs again reads nothing that it wrote before: borders stay zeros."""
     written, before = set[int](), set[int]()
     for command in program:
         before |= set(rows_read(command).tolist()) - written
         written |= set(rows_written(command).tolist())
-    return not before & written - set(sent)
+    return not before & written - set(chain.from_iterable(sent))
 
 
 def _load(host: Host, program: Sequence[Instruction], memories: Memories) -> None:

@@ -20,7 +20,7 @@ from simulate import CLOCK, CYCLES_PER_BIT, PINS, verilate
 from openmxu.accelerator.bus.attached import BusAccelerator
 from openmxu.export.verilog import to_verilog
 from openmxu.spec.accelerator import AcceleratorConfig
-from openmxu_sim.accelerator.container import CompiledNetwork
+from openmxu_sim.accelerator.container import MachinePart
 from openmxu_sim.accelerator.definition import run
 from openmxu_sim.commands.run_accelerator import compile_network
 
@@ -32,16 +32,16 @@ _FIRMWARE = Path(__file__).with_name("firmware")
 _GCC = "riscv64-unknown-elf-gcc"
 
 
-def pack(network: CompiledNetwork, pictures: np.ndarray) -> list[int]:
+def pack(network: MachinePart, pictures: np.ndarray) -> list[int]:
     """The words that the firmware reads, see main.c."""
     lowered, size = network.lowered, network.lowered.config.size
-    source, result = lowered.pictures[network.source], lowered.pictures[network.result]
+    source, result = (lowered.pictures[name] for name in names(network))
     if (result.height, result.width) != (1, 1):
         raise SystemExit(f"the network must end with scores, not {result.height}x{result.width} pixels")
     rows, given = [], slice(source.base, source.end(size))
     for picture in pictures:
         memories = lowered.memories()
-        lowered.put(network.source, picture, lowered.rows(memories))
+        lowered.put(names(network)[0], picture, lowered.rows(memories))
         rows.append(lowered.rows(memories)[given])
     halves = [np.pad(part.ravel(), (0, part.size % 2)) for part in (lowered.memories().memory, *rows)]
     image, *shown = [part.view("<u4") for part in halves]
@@ -52,14 +52,24 @@ def pack(network: CompiledNetwork, pictures: np.ndarray) -> list[int]:
     return [*facts, *np.concatenate([commands, image, *shown]).tolist()]
 
 
-def expected(network: CompiledNetwork, pictures: np.ndarray) -> list[list[str]]:
+def names(network: MachinePart) -> list[str]:
+    """The names of the picture that it reads, and of the scores; it has no others."""
+    ports = [*network.inputs, *network.outputs]
+    if (len(network.inputs), len(network.outputs)) != (1, 1):
+        raise SystemExit(
+            f"the network must have an input and an output, not {len(network.inputs)} and {len(network.outputs)}"
+        )
+    return [port.picture for port in ports]
+
+
+def expected(network: MachinePart, pictures: np.ndarray) -> list[list[str]]:
     """The scores of each picture that the definition gives, as the firmware prints them."""
     lowered, scores = network.lowered, []
     for picture in pictures:
         memories = lowered.memories()
-        lowered.put(network.source, picture, lowered.rows(memories))
+        lowered.put(names(network)[0], picture, lowered.rows(memories))
         run(lowered.program, memories)
-        values = lowered.get(network.result, lowered.rows(memories)).ravel()
+        values = lowered.get(names(network)[1], lowered.rows(memories)).ravel()
         scores.append([f"{word:04X}" for word in values.view(np.uint32) >> 16])
     return scores
 
@@ -97,7 +107,7 @@ def _words(content: bytes) -> list[int]:
     return np.frombuffer(content.ljust(CODE, b"\0"), "<u4").tolist()
 
 
-def build(network: CompiledNetwork, pictures: np.ndarray, folder: Path) -> Path:
+def build(network: MachinePart, pictures: np.ndarray, folder: Path) -> Path:
     """The simulation as a program."""
     verilog = folder / "accelerator.v"
     verilog.write_text(to_verilog(BusAccelerator(network.lowered.config, "wishbone")))
@@ -137,14 +147,14 @@ def options_of(parser: argparse.ArgumentParser) -> argparse.Namespace:
     return options
 
 
-def load(options: argparse.Namespace, config: AcceleratorConfig) -> tuple[CompiledNetwork, np.ndarray]:
+def load(options: argparse.Namespace, config: AcceleratorConfig) -> tuple[MachinePart, np.ndarray]:
     """The model of the options, compiled, and its pictures."""
-    network = compile_network(options.model, config)
+    network = compile_network(options.model, config).alone()
     network = replace(network, lowered=replace(network.lowered, config=config))
-    return network, np.load(options.input)[network.source].astype(np.float32)
+    return network, np.load(options.input)[network.inputs[0].name].astype(np.float32)
 
 
-def play(program: Path, network: CompiledNetwork, pictures: np.ndarray) -> int:
+def play(program: Path, network: MachinePart, pictures: np.ndarray) -> int:
     """Run the simulation, print what its firmware prints, and compare the scores' bits; 1 if they differ."""
     scores: list[list[str]] = []
     command = [f"./{program.name}", str(CYCLES_PER_BIT), str(1 << 20)]

@@ -80,6 +80,11 @@ class Picture:
         """Rows from a block of channels to the next."""
         return (self.border[0] + self.height + self.border[2]) * self.pitch
 
+    @property
+    def shape(self) -> Shape:
+        """Channels, lines and pixels before they are packed."""
+        return self.channels // self.packing.kernel, self.height, self.packing.width or self.width
+
     def row(self, y: int, x: int) -> int:
         """The row of a pixel in block 0, borders included."""
         return self.base + (self.border[0] + y) * self.pitch + self.border[1] + x
@@ -121,11 +126,19 @@ class Layer:
     """Name of a layer of the same size whose results are added before ReLU."""
     groups: int = 1
     """Groups of channels, each convolved by itself."""
+    dilation: tuple[int, int] = (1, 1)
+    """Lines and pixels from one that the kernel reads to the next."""
+
+    @property
+    def extent(self) -> tuple[int, int]:
+        """Lines and pixels from the first to the last one that the kernel reads."""
+        (lines, pixels), (down, right) = self.kernel, self.dilation
+        return (lines - 1) * down + 1, (pixels - 1) * right + 1
 
     def shape(self, source: Shape) -> Shape:
         """That of its results, from the one of what it reads."""
         lines, pixels = (
-            (size + self.padding[axis] + self.padding[axis + 2] - self.kernel[axis]) // self.stride[axis] + 1
+            (size + self.padding[axis] + self.padding[axis + 2] - self.extent[axis]) // self.stride[axis] + 1
             for axis, size in enumerate(source[1:])
         )
         return (source[0] if self.weight is None else len(self.weight)), lines, pixels
@@ -174,11 +187,9 @@ class Lowered:
     def put(self, name: str, values: Floats, rows: Halves) -> None:
         """Write a picture (channels, y, x), rounded to bf16, into :meth:`rows`."""
         picture, size = self.pictures[name], self.config.size
-        packing = picture.packing
-        shape = (picture.channels // packing.kernel, picture.height, packing.width or picture.width)
-        if values.shape != shape:
-            raise ValueError(f"{name} must have the shape {shape}, not {values.shape}")
-        values = packing.apply(values)
+        if values.shape != picture.shape:
+            raise ValueError(f"{name} must have the shape {picture.shape}, not {values.shape}")
+        values = picture.packing.apply(values)
         blocks = picture.blocks(size)
         padded = np.zeros((blocks * size, picture.height, picture.width), np.uint16)
         padded[: picture.channels] = golden.convert(golden.to_bits(values)).astype(np.uint16)
@@ -296,7 +307,9 @@ def _packed(size: int, shape: Shape, layers: list[Layer], source: str) -> tuple[
     """The layers with a line of the kernel in the channels of the input, if they fit a row."""
     readers = [layer for layer in layers if source in (layer.source, layer.added)]
     [first] = readers if len(readers) == 1 else [None]
-    if first is None or first.weight is None or first.added == source or first.kernel[1] * shape[0] > size:
+    if first is None or first.weight is None or first.added == source or first.dilation[1] > 1:
+        return layers, _PLAIN
+    if first.kernel[1] * shape[0] > size:
         return layers, _PLAIN
     (above, left, below, right), weight = first.padding, first.weight
     packing = Packing(first.kernel[1], first.stride[1], (left, right), shape[2])
@@ -367,8 +380,8 @@ def _loops(layer: Layer, source: Picture, target: Picture, lines: range) -> dict
     return {
         "x": Level(target.width, right, 1),
         "y": Level(len(lines), down * pitch, target.pitch),
-        "kx": Level(layer.kernel[1], 1),
-        "ky": Level(layer.kernel[0], pitch),
+        "kx": Level(layer.kernel[1], layer.dilation[1]),
+        "ky": Level(layer.kernel[0], layer.dilation[0] * pitch),
     }
 
 

@@ -180,7 +180,7 @@ class _Striped:
 
     def _lines(self) -> tuple[int, int]:
         """Lines of results of a stripe, and areas: two, unless one has all lines, or two have no room for one each."""
-        (down, _), kernel, height = self.layer.stride, self.layer.kernel[0], self.pictures[self.layer.name].height
+        (down, _), kernel, height = self.layer.stride, self.layer.extent[0], self.pictures[self.layer.name].height
         most = max(1, min(height, (_MOST_TRIPS - kernel) // down + 1))
         one, two = (bisect_right(range(1, most + 1), (self.config.rows - 1) // n, key=self.rows) for n in (1, 2))
         return (two, 2) if two and one < height else (one, 1)
@@ -189,7 +189,7 @@ class _Striped:
         """Where the scratchpad has what a stripe reads and writes."""
         layer, source, target = self.layer, self.pictures[self.layer.source], self.pictures[self.layer.name]
         above, left, _, right = layer.padding
-        height = (lines - 1) * layer.stride[0] + layer.kernel[0] - above
+        height = (lines - 1) * layer.stride[0] + layer.extent[0] - above
         area = {"read": Picture(base, source.channels, height, source.width, (above, left, 0, right))}
         for name in ("added", "results") if layer.added else ("results",):
             end = _end(self.config.size, area)

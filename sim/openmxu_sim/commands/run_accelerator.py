@@ -2,10 +2,11 @@
 
 import argparse
 import json
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -15,10 +16,11 @@ from openmxu.runtime.files import reserve
 
 if TYPE_CHECKING:
     from openmxu.spec.accelerator import AcceleratorConfig
-    from openmxu_sim.accelerator.container import CompiledNetwork
+    from openmxu_sim.accelerator.container import CompiledNetwork, HostPart
+    from openmxu_sim.accelerator.lowering import Lowered
     from openmxu_sim.accelerator.players import Player
-    from openmxu_sim.onnx.runtime import ModelProto
-    from openmxu_sim.onnx.to_layers import Layers
+    from openmxu_sim.onnx.partition import Partition, Sizes
+    from openmxu_sim.onnx.runtime import ModelProto, Session
 
 
 def add_compile(commands: Any) -> None:
@@ -30,7 +32,8 @@ def add_compile(commands: Any) -> None:
         "  openmxu compile model.onnx -o model.mxa\n"
         "  openmxu compile model.onnx --rows 8 --columns 8 --scratchpad 256K -o model.mxa",
     )
-    parser.add_argument("model", type=Path, metavar="MODEL.onnx", help="the model; its input has fixed sizes")
+    parser.add_argument("model", type=Path, metavar="MODEL.onnx", help="the model")
+    add_sizes(parser)
     _add_machine(parser)
     parser.add_argument("-o", "--output", type=Path, metavar="MODEL.mxa", help="write the program with its weights")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write cycles, and what is left to the host")
@@ -51,14 +54,39 @@ def add_run(commands: Any) -> None:
     group.add_argument(
         "--accelerators", type=integer, metavar="N", help="simulate N on one bus, each with its own images"
     )
+    add_sizes(parser)
     _add_machine(parser)
+
+
+def add_sizes(parser: argparse.ArgumentParser) -> None:
+    """An option for the sizes that a model leaves open."""
+    parser.add_argument(
+        "--size",
+        type=_size,
+        action="append",
+        default=[],
+        dest="sizes",
+        metavar="NAME=N,...",
+        help="shape of an input whose sizes the model leaves open, such as images=1,3,320,320",
+    )
+
+
+_MOST_SIZE = 1 << 31
+
+
+def _size(text: str) -> tuple[str, tuple[int, ...]]:
+    name, equal, sizes = text.rpartition("=")
+    parts = sizes.split(",") if sizes else []
+    if not equal or not all(each.isascii() and each.isdigit() and 0 < int(each[:10]) < _MOST_SIZE for each in parts):
+        raise argparse.ArgumentTypeError(f"must be a name and sizes from 1 on, such as x=1,3,320,320, not {text}")
+    return name, tuple(map(int, parts))
 
 
 def add_network(parser: argparse.ArgumentParser) -> None:
     """Options for a network, its input and its output."""
     parser.add_argument("model", type=Path, metavar="MODEL", help="a program of openmxu compile, or an ONNX model")
-    parser.add_argument("--input", type=Path, required=True, metavar="X.npz", help="the input by its name: images")
-    parser.add_argument("-o", "--output", type=Path, metavar="Y.npz", help="write the output by its name")
+    parser.add_argument("--input", type=Path, required=True, metavar="X.npz", help="inputs by their names: images")
+    parser.add_argument("-o", "--output", type=Path, metavar="Y.npz", help="write the outputs by their names")
     parser.add_argument("--check", action="store_true", help="compare every word of the scratchpad with the definition")
 
 
@@ -86,61 +114,97 @@ def _chosen(options: argparse.Namespace) -> list[str]:
     return [name for name in _MACHINE if vars(options)[name] is not None]
 
 
-def compile_network(model: "Path | ModelProto", config: "AcceleratorConfig") -> "CompiledNetwork":
+def compile_network(
+    model: "Path | ModelProto", config: "AcceleratorConfig", sizes: "Sizes | None" = None
+) -> "CompiledNetwork":
     """Compile an ONNX model for an accelerator with as many commands as there can be, and tell what is left."""
-    return _compile_model(model, config)[0]
+    return _compile_model(model, config, sizes)[0]
 
 
-def _compile_model(model: "Path | ModelProto", config: "AcceleratorConfig") -> "tuple[CompiledNetwork, Layers]":
+def _compile_model(
+    model: "Path | ModelProto", config: "AcceleratorConfig", sizes: "Sizes | None"
+) -> "tuple[CompiledNetwork, Partition]":
     from openmxu.spec.accelerator import MOST_PROGRAM
-    from openmxu_sim.accelerator.container import CompiledNetwork
+    from openmxu_sim.accelerator.container import CompiledNetwork, HostPart, MachinePart
     from openmxu_sim.accelerator.stripes import fit
-    from openmxu_sim.onnx.to_layers import to_layers
+    from openmxu_sim.onnx.partition import partition
+    from openmxu_sim.onnx.to_layers import Layers
 
-    found = to_layers(model)
-    lowered = fit(replace(config, program=MOST_PROGRAM), {found.source: found.shape}, found.layers)
-    host = b"" if found.host is None else found.host.SerializeToString()
+    found, config = partition(model, sizes), replace(config, program=MOST_PROGRAM)
     for line in _share(found):
         tell(line)
-    return CompiledNetwork(lowered, found.source, found.result, found.output, host, found.flat), found
+    parts = list[HostPart | MachinePart]()
+    for part in found.parts:
+        if isinstance(part, Layers):
+            lowered = fit(config, part.sources, part.layers, part.results)
+            parts.append(MachinePart(lowered, tuple(part.inputs), tuple(part.outputs)))
+        else:
+            names = ([each.name for each in some] for some in (part.graph.input, part.graph.output))
+            parts.append(HostPart(part.SerializeToString(), *map(tuple, names)))
+    return CompiledNetwork(tuple(found.inputs), tuple(parts), tuple(found.outputs)), found
 
 
-def _share(found: "Layers") -> list[str]:
+_MOST_LINES = 12
+"""Most operators of the host that are told one by one."""
+
+
+def _share(found: "Partition") -> list[str]:
     """What part of a model's products the accelerator computes, and what is left to the host."""
     every, unknown = _every(found), sum(each.products is None for each in found.left)
-    lines = [f"{found.products:,} of {every:,} products on the accelerator, {found.products / max(every, 1):.1%}"]
+    parts = f"{len(found.parts)} part{'s' * (len(found.parts) != 1)}"
+    lines = [
+        f"{found.products:,} of {every:,} products on the accelerator, {found.products / max(every, 1):.1%}; {parts}"
+    ]
     if unknown:
         lines[0] += f"; those of {unknown} operators of the host are not known"
-    for each in (each for each in found.left if each.reason or each.products != 0):
+    costly = [each for each in found.left if each.products != 0]
+    for each in costly[:_MOST_LINES]:
         count = "unknown" if each.products is None else f"{each.products:,}"
-        lines.append(f"on the host: {each.name}, {count} products{': ' * bool(each.reason)}{each.reason}")
-    if quiet := len(found.left) - len(lines) + 1:
-        lines.append(f"on the host: {quiet} more without products")
+        lines.append(f"on the host: {each.name}, {count} products: {each.reason}")
+    kinds = Counter(each.name.partition(" ")[0] for each in found.left if each not in costly[:_MOST_LINES])
+    if kinds:
+        lines.append("on the host: " + ", ".join(f"{count} {kind}" for kind, count in kinds.most_common()))
     return lines
 
 
-def _every(found: "Layers") -> int:
+def _every(found: "Partition") -> int:
     return found.products + sum(each.products or 0 for each in found.left)
 
 
-def _compiled(options: argparse.Namespace) -> "tuple[CompiledNetwork, Layers]":
+def _compiled(options: argparse.Namespace) -> "tuple[CompiledNetwork, Partition]":
     """A model for the machine of the options."""
     from openmxu.spec.accelerator import config_of
 
     given: dict[str, Any] = {**_MACHINE, **{name: vars(options)[name] for name in _chosen(options)}}
     if options.columns is None:
         given["columns"] = given["rows"]
-    network, found = _compile_model(options.model, config_of(**given))
+    network, found = _compile_model(options.model, config_of(**given), sizes_of(options))
     return fitted(network), found
 
 
-def fitted(network: "CompiledNetwork") -> "CompiledNetwork":
-    """The network for a machine that has no more commands than it takes."""
-    from openmxu.spec.commands import WORDS
+def sizes_of(options: argparse.Namespace) -> "Sizes":
+    """The sizes of the options, of which each input has one."""
+    names = [name for name, _ in options.sizes]
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise ValueError(f"--size must name an input once, not {twice[0]} twice")
+    return dict(options.sizes)
 
-    words = WORDS * len(network.lowered.program)
-    config = replace(network.lowered.config, program=max(1024, 1 << (words - 1).bit_length()))
-    return replace(network, lowered=replace(network.lowered, config=config))
+
+def fitted(network: "CompiledNetwork") -> "CompiledNetwork":
+    """The network for a machine that has no more commands than its longest part takes."""
+    from openmxu.spec.commands import WORDS
+    from openmxu_sim.accelerator.container import MachinePart
+
+    words = max((WORDS * len(part.lowered.program) for part in network.machine), default=0)
+    size = max(1024, 1 << (words - 1).bit_length() if words else 0)
+
+    def fit(lowered: "Lowered") -> "Lowered":
+        return replace(lowered, config=replace(lowered.config, program=size))
+
+    parts = (
+        replace(part, lowered=fit(part.lowered)) if isinstance(part, MachinePart) else part for part in network.parts
+    )
+    return replace(network, parts=tuple(parts))
 
 
 def _compile(options: argparse.Namespace) -> None:
@@ -155,65 +219,88 @@ def _compile(options: argparse.Namespace) -> None:
         print_markdown(_table(network, ()))
 
 
-def _figures(network: "CompiledNetwork", found: "Layers") -> dict[str, Any]:
+def _figures(network: "CompiledNetwork", found: "Partition") -> dict[str, Any]:
     """The figures of a compilation for other programs."""
+    from openmxu_sim.accelerator.container import MachinePart
     from openmxu_sim.accelerator.stripes import bytes_moved
 
-    lowered = network.lowered
     layers = [
         {
+            "part": index,
             "name": layer.name,
             "commands": len(layer.commands),
             "cycles": layer.cycles,
             "products": layer.products,
-            "bytes": bytes_moved(lowered.program[layer.commands.start : layer.commands.stop]),
+            "bytes": bytes_moved(part.lowered.program[layer.commands.start : layer.commands.stop]),
         }
-        for layer in lowered.layers
+        for index, part in enumerate(network.parts)
+        if isinstance(part, MachinePart)
+        for layer in part.lowered.layers
     ]
     return {
         "products": {"all": _every(found), "machine": found.products},
+        "parts": ["machine" if isinstance(part, MachinePart) else "host" for part in network.parts],
         "host": [each._asdict() for each in found.left],
-        "cycles": sum(layer.cycles for layer in lowered.layers),
+        "cycles": sum(layer["cycles"] for layer in layers),
         "layers": layers,
     }
 
 
-def _table(network: "CompiledNetwork", ends: Sequence[int]) -> str:
+def _table(network: "CompiledNetwork", ends: Sequence[Sequence[int]]) -> str:
     """The layers, their cycles by the formula, those that were measured, and what passes through a memory.
 
-    ``ends`` are the cycles at which commands began, if they are known, and that of the end. A layer lasts until the
-    next begins.
+    ``ends`` are, for each part on the accelerator, the cycles at which commands began, if they are known, and that of
+    the end; none if no part ran. A layer lasts until the next begins.
     """
+    parts = [part.lowered for part in network.machine]
+    if not parts:
+        return "Nothing runs on the accelerator.\n"
+    memory, cells = any(lowered.memory for lowered in parts), parts[0].config.size ** 2
+    timed = bool(ends) and all(len(some) == len(lowered.program) for some, lowered in zip(ends, parts, strict=True))
+    heads = ["layer", "commands", "cycles by the formula", "useful"]
+    heads += ["measured"] * timed + ["bytes moved", "a cycle"] * memory
+    rows, totals = list[_Row](), list[_Row]()
+    for index, lowered in enumerate(parts):
+        *layers, every = _rows(lowered, ends[index] if timed else ())
+        rows, totals = [*rows, *layers], [*totals, every]
+    every = _Row("all", *map(sum, zip(*(row[1:] for row in totals), strict=True)))
+    text = table(heads, [row.cells(cells, timed, memory) for row in (*rows, every)])
+    if any(ends):
+        measured = sum(some[-1] for some in ends)
+        text += f"\nMeasured: {measured:,} cycles, {every.products / cells / measured:.1%} of the array useful.\n"
+    if memory:
+        size = max(lowered.memories().memory.nbytes for lowered in parts)
+        text += f"\nload and store need {size:,} bytes of memory; a bus of fewer bytes a cycle makes a layer wait.\n"
+    return text
+
+
+class _Row(NamedTuple):
+    """A layer in the table."""
+
+    name: str
+    commands: int
+    cycles: int
+    products: int
+    measured: int
+    moved: int
+
+    def cells(self, size: int, timed: bool, memory: bool) -> list[str]:
+        useful = f"{self.products / size / self.cycles:.1%}"
+        found = [self.name, str(self.commands), f"{self.cycles:,}", useful, *[f"{self.measured:,}"] * timed]
+        return found + [f"{self.moved:,}", f"{self.moved / self.cycles:.2f}"] * memory
+
+
+def _rows(lowered: "Lowered", ends: Sequence[int]) -> Iterator[_Row]:
+    """Of each layer of a part, and of all of it."""
     from openmxu_sim.accelerator.lowering import LayerReport
     from openmxu_sim.accelerator.stripes import bytes_moved
 
-    lowered = network.lowered
-    cells = lowered.config.size**2
-    formula, products = (sum(getattr(layer, name) for layer in lowered.layers) for name in ("cycles", "products"))
-    every = LayerReport("all", range(len(lowered.program)), formula, products)
-    begins = [0, *ends[1:], *ends[-1:]] if len(ends) == len(lowered.program) else []
-    heads, rows = ["layer", "commands", "cycles by the formula", "useful"], []
-    heads += ["measured"] * bool(begins) + ["bytes moved", "a cycle"] * bool(lowered.memory)
-    for layer in (*lowered.layers, every):
+    begins = [0, *ends[1:], *ends[-1:]] if ends else [0] * (len(lowered.program) + 1)
+    cycles, products = (sum(getattr(layer, name) for layer in lowered.layers) for name in ("cycles", "products"))
+    for layer in (*lowered.layers, LayerReport("all", range(len(lowered.program)), cycles, products)):
         first, last = layer.commands.start, layer.commands.stop
-        row = [
-            layer.name,
-            str(len(layer.commands)),
-            f"{layer.cycles:,}",
-            f"{layer.products / cells / layer.cycles:.1%}",
-        ]
-        row += [f"{begins[last] - begins[first]:,}"] if begins else []
-        if lowered.memory:
-            moved = bytes_moved(lowered.program[first:last])
-            row += [f"{moved:,}", f"{moved / layer.cycles:.2f}"]
-        rows.append(row)
-    text = table(heads, rows)
-    if ends:
-        text += f"\nMeasured: {ends[-1]:,} cycles, {products / cells / ends[-1]:.1%} of the array useful.\n"
-    if lowered.memory:
-        size = lowered.memories().memory.nbytes
-        text += f"\nload and store need {size:,} bytes of memory; a bus of fewer bytes a cycle makes a layer wait.\n"
-    return text
+        moved = bytes_moved(lowered.program[first:last])
+        yield _Row(layer.name, last - first, layer.cycles, layer.products, begins[last] - begins[first], moved)
 
 
 def _run(options: argparse.Namespace) -> int:
@@ -221,8 +308,8 @@ def _run(options: argparse.Namespace) -> int:
 
     if options.check and options.engine is not None:
         raise ValueError("check requires the simulation, which it compares with the engine model")
-    if _chosen(options) and not _is_model(options.model):
-        raise ValueError(f"{_chosen(options)[0]} must be left out with a compiled network, which has its own")
+    if given := ["size"] * bool(options.sizes) + _chosen(options) if not _is_model(options.model) else []:
+        raise ValueError(f"{given[0]} must be left out with a compiled network, which has its own")
 
     def compiled() -> "CompiledNetwork":
         return _compiled(options)[0]
@@ -247,10 +334,12 @@ def play_network(options: argparse.Namespace, compiled: "Callable[[], CompiledNe
 
     with reserve(options.output) as outputs:
         network = compiled() if _is_model(options.model) else read_network(options.model)
-        outcome = run_network(network, read_arrays(options.input, "--input"), player, check=options.check)
+        inputs = read_arrays(options.input, "--input")
+        outcome = run_network(network, inputs, player, _opened, check=options.check)
         if options.output is not None:
-            output = _joined([_output(network, result) for result in outcome.results])
-            outputs.write_bytes(options.output, to_npz({network.output: output}))
+            images = next((each.dims[0] for each in network.inputs if each.dims), 1)
+            found = {name: _joined([each[name] for each in outcome.outputs], images) for name in network.outputs}
+            outputs.write_bytes(options.output, to_npz(found))
         text = _table(network, outcome.ends)
         if options.check:
             text += f"\n{outcome.wrong} of {outcome.words:,} words of the scratchpad differ from the definition.\n"
@@ -258,20 +347,15 @@ def play_network(options: argparse.Namespace, compiled: "Callable[[], CompiledNe
     return 1 if outcome.wrong else 0
 
 
-def _joined(values: Sequence[np.ndarray]) -> np.ndarray:
-    """The outputs of all pictures, along their first axis if that has one entry for each."""
+def _joined(values: Sequence[np.ndarray], images: int) -> np.ndarray:
+    """The outputs of all runs, along their first axis if that has an entry for each of the images of one."""
     if len(values) == 1:
         return values[0]
-    return np.concatenate(values) if values[0].shape[:1] == (1,) else np.stack(values)
+    return np.concatenate(values) if values[0].shape[:1] == (images,) else np.stack(values)
 
 
-def _output(network: "CompiledNetwork", result: np.ndarray) -> np.ndarray:
-    """The output for a picture: results of the last layer, and what the host makes of them."""
-    values = result.reshape(1, -1) if network.flat else result[np.newaxis]
-    if not network.host:
-        return values
+def _opened(part: "HostPart") -> "Session":
+    """The nodes of the host in onnxruntime."""
     from openmxu_sim.onnx.runtime import Session, load
 
-    model = load(network.host)
-    [found] = Session(model).run({model.graph.input[0].name: values}).values()
-    return np.asarray(found)
+    return Session(load(part.model))

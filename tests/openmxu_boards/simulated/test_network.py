@@ -24,10 +24,11 @@ from openmxu_boards.simulated.pins import CircuitPins
 from openmxu_boards.simulated.verilated import Program
 from openmxu_boards.soc import UartSoc
 from openmxu_boards.soc import network_machine as machine
-from openmxu_sim.accelerator.container import CompiledNetwork, write_network
+from openmxu_sim.accelerator.container import CompiledNetwork, Input, MachinePart, Port, write_network
 from openmxu_sim.accelerator.definition import Memories, run
 from openmxu_sim.accelerator.lowering import Layer, lower
 from openmxu_sim.accelerator.simulation import SimulatedAccelerator
+from openmxu_sim.accelerator.views import View
 from openmxu_sim.accelerator.waits import with_waits
 
 from ...conftest import Command, Said
@@ -112,14 +113,16 @@ def test_check_of_a_build(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
 PICTURES = np.random.default_rng(7).normal(size=(4, 1, 4, 4)).astype(np.float32)
 
 
-def _small(seed: int) -> CompiledNetwork:
+def _small(seed: int) -> MachinePart:
     """A convolution with padding, and a pool, in the same rows for all seeds."""
     kernel, bias = np.random.default_rng(seed).normal(size=(2, 1, 3, 3)).astype(np.float32), np.ones(2, np.float32)
     layers = [Layer("c", "x", (3, 3), (1, 1), (1, 1, 1, 1), kernel, bias), Layer("p", "c", (2, 2), (2, 2))]
-    return CompiledNetwork(lower(CONFIG, {"x": (1, 4, 4)}, layers), "x", "p", "y")
+    views = (View((1, *shape), (1, *shape)) for shape in ((1, 4, 4), (2, 2, 2)))
+    source, result = (Port(*names, view) for names, view in zip((("x", "x"), ("y", "p")), views, strict=True))
+    return MachinePart(lower(CONFIG, {"x": (1, 4, 4)}, layers), (source,), (result,))
 
 
-def _defined(small: CompiledNetwork, picture: np.ndarray) -> tuple[Memories, Memories]:
+def _defined(small: MachinePart, picture: np.ndarray) -> tuple[Memories, Memories]:
     """Memories before and after a run, as the definition says."""
     before, after = (Memories(CONFIG, small.lowered.weights) for _ in range(2))
     for memories in (before, after):
@@ -128,7 +131,7 @@ def _defined(small: CompiledNetwork, picture: np.ndarray) -> tuple[Memories, Mem
     return before, after
 
 
-def _right(host: Host, small: CompiledNetwork, picture: np.ndarray, *, whole: bool = True) -> int:
+def _right(host: Host, small: MachinePart, picture: np.ndarray, *, whole: bool = True) -> int:
     """The bytes that a picture takes, whose words are the definition's."""
     (before, after), carried = _defined(small, picture), host.carried
     _, scratchpad = play_picture(host, small, before, whole=whole)
@@ -194,7 +197,9 @@ def test_commands(tmp_path: Any, command: Command, shown: Said, refused: Said) -
     """Products are for boards with a unit alone; programs are for those with an accelerator."""
     np.save("a.npy", np.ones((2, 2), np.float32))
     small = _small(3)
-    (tmp_path / "model.mxa").write_bytes(write_network(small))
+    (tmp_path / "model.mxa").write_bytes(
+        write_network(CompiledNetwork((Input("x", (1, 1, 4, 4), "float32"),), (small,), ("y",)))
+    )
     for name, array in {"x": PICTURES, "empty": PICTURES[:0], "narrow": PICTURES[..., :3]}.items():
         np.savez(f"{name}.npz", x=array)
     with Terminal(_link()) as terminal:
@@ -208,7 +213,7 @@ def test_commands(tmp_path: Any, command: Command, shown: Said, refused: Said) -
         first, later = (float(size) for size in re.findall(r": (\d+) bytes on the port", said))
         assert code == 0
         assert first < 1.2 * later < 400
-        for name, message in (("empty", "be pictures, P x C x H x W or P x K"), ("narrow", "have the shape (1, 4, 4)")):
+        for name, message in (("empty", "have the shape P x 1 x 4 x 4"), ("narrow", "have the shape P x 1 x 4 x 4")):
             assert f"x must {message}, not (" in refused(f"{run} {name}.npz")
     found = [small.lowered.get("p", _defined(small, picture)[1].scratchpad) for picture in PICTURES]
     assert (np.load("y.npz")["y"] == np.stack(found)).all()

@@ -10,10 +10,20 @@ import numpy as np
 import pytest
 
 from openmxu.spec.accelerator import AcceleratorConfig
-from openmxu_sim.accelerator.container import CompiledNetwork, read_network, write_network
+from openmxu_sim.accelerator.container import (
+    CompiledNetwork,
+    HostPart,
+    Input,
+    MachinePart,
+    Port,
+    read_network,
+    write_network,
+)
 from openmxu_sim.accelerator.lowering import Layer, lower
 from openmxu_sim.accelerator.stripes import fit
+from openmxu_sim.accelerator.views import View
 
+_POOLED = View((1, 2, 2, 2), (1, 2, 2, 2))
 _MACHINE = AcceleratorConfig(size=2, stages=1, depth=16, rows=128, weights=64)
 
 
@@ -22,7 +32,10 @@ def network() -> CompiledNetwork:
     weight = np.arange(2 * 3 * 3, dtype=np.float32).reshape(2, 1, 3, 3)
     first = Layer("first", "x", (3, 3), (1, 1), (1, 1, 1, 1), weight, relu=True)
     layers = [first, Layer("pool", "first", (2, 2), (2, 2))]
-    return CompiledNetwork(lower(_MACHINE, {"x": (1, 4, 4)}, layers), "x", "pool", "y", b"a model", flat=True)
+    image = Port("x", "x", View((1, 1, 4, 4), (1, 1, 4, 4)))
+    machine = MachinePart(lower(_MACHINE, {"x": (1, 4, 4)}, layers), (image,), (Port("p", "pool", _POOLED),))
+    inputs = (Input("x", (1, 1, 4, 4), "float32"), Input("n", (), "int64"))
+    return CompiledNetwork(inputs, (machine, HostPart(b"a model", ("n", "p"), ("y", "z"))), ("z", "x", "p"))
 
 
 @pytest.mark.parametrize("memory", [False, True])
@@ -30,13 +43,19 @@ def test_what_is_written_is_read(network: CompiledNetwork, tmp_path: Path, memor
     path = tmp_path / "model.mxa"
     if memory:
         layers = [Layer("pool", "x", (2, 2), (2, 2))]
-        network = replace(network, lowered=fit(replace(_MACHINE, rows=14), {"x": (1, 4, 4)}, layers))
-        assert (network.lowered.memory, network.lowered.alternative) == (40, 21)
+        lowered = fit(replace(_MACHINE, rows=14), {"x": (1, 4, 4)}, layers)
+        assert (lowered.memory, lowered.alternative) == (40, 21)
+        view = View((1, 4), (1, 1, 2, 2))
+        part = replace(network.machine[0], lowered=lowered, outputs=(Port("p", "pool", view),))
+        network = replace(network, parts=(part, *network.parts[1:]))
     path.write_bytes(write_network(network))
     found = read_network(path)
-    assert replace(found, lowered=network.lowered) == network
-    assert (found.lowered.weights == network.lowered.weights).all()
-    assert replace(found.lowered, weights=network.lowered.weights) == network.lowered
+    (own, host), (written, _) = found.parts, network.parts
+    assert isinstance(own, MachinePart)
+    assert isinstance(written, MachinePart)
+    assert (own.lowered.weights == written.lowered.weights).all()
+    own = replace(own, lowered=replace(own.lowered, weights=written.lowered.weights))
+    assert replace(found, parts=(own, host)) == network
 
 
 def test_damaged_files(network: CompiledNetwork, tmp_path: Path) -> None:
@@ -67,7 +86,26 @@ def test_damaged_files(network: CompiledNetwork, tmp_path: Path) -> None:
         (b'"rows": 128', b'"rows": 20'),
         (b'"weights": 64', b'"weights": 4'),
         (b'"channels"', b'"chanels"'),
-        (b'"result": "pool"', b'"result": "none"', "source and result must be images of it, not none$"),
+        (b'["p", "pool"', b'["p", "none"', "none must be an image of it$"),
+        (
+            b'["p", "pool", [[1, 2, 2, 2]',
+            b'["p", "pool", [[1, 2, 2, 3]',
+            r"must be images of \(1, 2, 2, 2\) in the order of NCHW",
+        ),
+        (b'"NCHW"', b'"NCHC"', "in the order of NCHW, not NCHC$"),
+        (
+            b"[[1, 1, 4, 4], [1, 1, 4, 4]",
+            b"[[1, 1, 4, 4], [1, 1, 2, 8]",
+            r"x must have the shape \(1, 4, 4\), not \(1, 2, 8\)$",
+        ),
+        (b"[[1, 1, 4, 4], [1, 1, 4, 4]", b"[[2, 1, 4, 4], [2, 1, 4, 4]", "inputs and outputs, all of as many images$"),
+        (b'[["x", "x"', b'[["q", "x"', "a part must read what is computed before, not q$"),
+        (b'"inputs": ["n", "p"]', b'"inputs": ["n", "q"]', "a part must read what is computed before, not q$"),
+        (b'"inputs": ["n", "p"]', b'"inputs": ["n", 1]', "names must be a list of texts$"),
+        (b'"outputs": ["z"', b'"outputs": ["w"', "an output must be computed, not w$"),
+        (b'"outputs": ["z", "x", "p"]', b'"outputs": []', "an output must be computed, not $"),
+        (b'"int64"', b'"object"', r"an input must be numbers of a shape, not object \(\)$"),
+        (b'"version": 2', b'"version": 3', "it is of version 3, not 2: compile the model again$"),
         (b'"width": 4', b'"width": -4'),
         (b'"channels": 1', b'"channels": 100000'),
         *((b'"packing": [1', b'"packing": [%d' % kernel) for kernel in (0, 2)),
@@ -78,11 +116,9 @@ def test_damaged_files(network: CompiledNetwork, tmp_path: Path) -> None:
         (b'"cycles": ', b'"cycles": -'),
         (b'"commands": [0', b'"commands": [-1'),
         (b'"program": 1024', b'"program": 16'),
-        (b'"flat": true', b'"flat": "no"'),
-        (b'"flat": ', b'"flap": '),
         (b'"cycles": ', b'"cycles": %d' % 10**400),
         (b'"products": ', b'"products": %d' % 10**400),
-        (b'"source"', b" " * (1 << 24) + b'"source"'),
+        (b'"version"', b" " * (1 << 24) + b'"version"'),
         *((b'"memory": 0', b'"memory": %d' % memory) for memory in (-2, 8, 1 << 40, 4097)),
         *((b'"alternative": 0', b'"alternative": %d' % rows, "alternative must be at most") for rows in (-1, 1 << 40)),
     ],
@@ -93,9 +129,9 @@ def test_facts_that_are_wrong(network: CompiledNetwork, tmp_path: Path, change: 
     path.write_bytes(write_network(network))
     with np.load(path) as archive:
         arrays = dict(archive)
-    facts = arrays["facts"].tobytes()
+    facts = arrays["segments"].tobytes()
     assert old in facts
-    _check_refused(path, arrays | {"facts": np.frombuffer(facts.replace(old, new, 1), np.uint8)}, *reason)
+    _check_refused(path, arrays | {"segments": np.frombuffer(facts.replace(old, new, 1), np.uint8)}, *reason)
 
 
 def _check_refused(path: Path, arrays: dict[str, Any], reason: str = "") -> None:
@@ -113,11 +149,25 @@ def test_members_that_are_wrong(network: CompiledNetwork, tmp_path: Path) -> Non
         arrays = dict(archive)
     for name in arrays:
         _check_refused(path, {each: array for each, array in arrays.items() if each != name}, f"'{name}' is missing$")
-    for name in ("host", "facts"):
+    for name in ("host1", "segments"):
         _check_refused(path, arrays | {name: np.array(["x"] * 3)}, rf"{name} must be bytes, not <U1 \(3,\)$")
     start, limit = time.monotonic(), "a program must have at most 64 commands, and no more layers than commands, not"
-    _check_refused(path, arrays | {"program": np.tile(arrays["program"], (300_000, 1))}, limit)
-    facts = json.loads(arrays["facts"].tobytes())
-    many = json.dumps(facts | {"layers": facts["layers"] * 30_000}).encode()
-    _check_refused(path, arrays | {"facts": np.frombuffer(many, np.uint8)}, limit)
+    _check_refused(path, arrays | {"program0": np.tile(arrays["program0"], (300_000, 1))}, limit)
+    facts = json.loads(arrays["segments"].tobytes())
+    facts["parts"][0]["layers"] *= 30_000
+    many = json.dumps(facts).encode()
+    _check_refused(path, arrays | {"segments": np.frombuffer(many, np.uint8)}, limit)
     assert time.monotonic() - start < 10
+
+
+def test_an_older_file(tmp_path: Path) -> None:
+    arrays = {name: np.zeros(1, np.uint8) for name in ("program", "weights", "host", "facts")}
+    _check_refused(tmp_path / "model.mxa", arrays, "it is of version 1: compile the model again$")
+
+
+def test_a_network_of_one_part_is_known(network: CompiledNetwork) -> None:
+    with pytest.raises(
+        ValueError, match=r"^MODEL must run on the accelerator from its input to its output, not in 2 parts$"
+    ):
+        network.alone()
+    assert replace(network, parts=network.parts[:1]).alone() is network.parts[0]

@@ -17,7 +17,7 @@ from openmxu_sim.engines.model.placed import Side, placed_products  # noqa: E402
 from openmxu_sim.networks.convolution import Convolution  # noqa: E402
 from openmxu_sim.networks.numerics import Multiplier, Numerics  # noqa: E402
 from openmxu_sim.onnx import Network  # noqa: E402
-from openmxu_sim.onnx.to_layers import to_layers  # noqa: E402
+from openmxu_sim.onnx.partition import partition  # noqa: E402
 
 from . import graphs  # noqa: E402
 
@@ -110,7 +110,7 @@ def test_models_for_the_accelerator(attributes: dict[str, Any]) -> None:
     model = graphs.model(text, w=np.ones(_W, np.float32))
     model.graph.node[0].attribute.extend(onnx.helper.make_attribute(*each) for each in attributes.items())
     with pytest.raises(ValueError, match=r"^Conv layer must have (a group|the kernel_shape|weights for a multiple) .*"):
-        to_layers(model)
+        partition(model)
 
 
 def _convolution(**changes: Any) -> Convolution:

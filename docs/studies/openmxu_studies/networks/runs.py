@@ -78,11 +78,11 @@ def measure(case: Case) -> Finding:
 
 def _simulated(case: Case) -> Finding:
     config = config_of(case.size, case.size, case.stages, case.depth, case.scratchpad, case.weights, beat=case.beat)
-    network = fitted(compile_network(_SHAPES[case.network](), config))
+    network = fitted(compile_network(_SHAPES[case.network](), config)).alone()
     lowered, memories = network.lowered, network.lowered.memories()
     side = 32 if case.network == "ResNet-20" else 224
     picture = np.random.default_rng(1).standard_normal((3, side, side))
-    lowered.put(network.source, picture.astype(np.float32), lowered.rows(memories))
+    lowered.put(network.inputs[0].picture, picture.astype(np.float32), lowered.rows(memories))
     player = Simulation()
     player.prepare(lowered.config)  # compiled before the time counts
     start = time.process_time()

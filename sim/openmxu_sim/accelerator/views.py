@@ -1,0 +1,105 @@
+"""How a tensor of a model is pictures of the accelerator.
+
+::
+
+    dims    sizes N x C x H x W    order   groups
+    1x3x8x9     1 x 3 x 8 x 9      NCHW    "" C H W       an image
+    2x8x9x3     2 x 3 x 8 x 9      NHWC    N H W C        images, channels last
+    1x216       1 x 3 x 8 x 9      NCHW    "" CHW         an image as a vector
+    5x16        1 x 16 x 5 x 1     NHWC    H C            five rows, pixels of one image
+
+A tensor's numbers stand in the order of its letters, so whatever keeps that order changes ``dims`` alone.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from openmxu_sim.operands.aliases import Floats
+
+_LETTERS = "NCHW"
+
+
+class View(NamedTuple):
+    """A tensor as images of channels, lines and pixels."""
+
+    dims: tuple[int, ...]
+    """The tensor's shape."""
+    sizes: tuple[int, int, int, int]
+    """Images, channels, lines and pixels."""
+    order: str = _LETTERS
+    """Letters of these, from the outermost to the innermost."""
+
+    def check(self) -> None:
+        """Raise a :exc:`ValueError` if the shape is not one of the sizes, or the order not one of the letters."""
+        fits = len(self.sizes) == len(_LETTERS) and min(self.sizes, default=0) > 0
+        if not fits or sorted(self.order) != sorted(_LETTERS) or math.prod(self.dims) != math.prod(self.sizes):
+            raise ValueError(f"{self.dims} must be images of {self.sizes} in the order of {_LETTERS}, not {self.order}")
+
+    @property
+    def images(self) -> int:
+        return self.sizes[0]
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Channels, lines and pixels."""
+        return self.sizes[1:]
+
+    @property
+    def significant(self) -> str:
+        """The order without letters of size 1, which may stand anywhere."""
+        return "".join(letter for letter in self.order if self._size(letter) > 1)
+
+    def _size(self, letter: str) -> int:
+        return self.sizes[_LETTERS.index(letter)]
+
+    def groups(self) -> tuple[str, ...] | None:
+        """Letters that each of the dims is of; none if one is of a part of a letter."""
+        left, found = self.significant, list[str]()
+        for dim in self.dims:
+            group = ""
+            while math.prod(map(self._size, group)) < dim and left:
+                group, left = group + left[0], left[1:]
+            if math.prod(map(self._size, group)) != dim:
+                return None
+            found.append(group)
+        return tuple(found)
+
+    def has_channels_at(self, axis: int) -> bool:
+        """Whether an axis is of the channels alone."""
+        channels, place = self.shape[0], axis % len(self.dims)
+        behind = math.prod(map(self._size, self.order.partition("C")[2]))
+        return self.dims[place] == channels and (channels == 1 or math.prod(self.dims[place + 1 :]) == behind)
+
+    def plane(self) -> str | None:
+        """``HW`` of images with two more axes, ``H`` or ``W`` of those with one; none of other tensors."""
+        channels, lines, pixels = self.shape
+        if self.significant != "".join(letter for letter in _LETTERS if self._size(letter) > 1):
+            return None
+        if self.dims == self.sizes:
+            return "HW"
+        if self.dims == (self.images, channels, lines * pixels) and 1 in (lines, pixels):
+            return "W" if lines == 1 else "H"
+        return None
+
+    def transposed(self, axes: Sequence[int]) -> "View | None":
+        """The view of the tensor with its axes in another order, if there is one."""
+        if (groups := self.groups()) is None:
+            return None
+        letters = "".join(groups[axis] for axis in axes)
+        order = letters + "".join(letter for letter in _LETTERS if letter not in letters)
+        return View(tuple(self.dims[axis] for axis in axes), self.sizes, order)
+
+    def to_images(self, tensor: npt.NDArray[Any]) -> Floats:
+        """The images of a tensor, (images, channels, y, x) in fp32."""
+        ordered = np.asarray(tensor, np.float32).reshape([self._size(letter) for letter in self.order])
+        return np.ascontiguousarray(ordered.transpose([self.order.index(letter) for letter in _LETTERS]))
+
+    def to_tensor(self, images: Floats) -> Floats:
+        """The tensor of images."""
+        return np.ascontiguousarray(images.transpose([_LETTERS.index(letter) for letter in self.order])).reshape(
+            self.dims
+        )
