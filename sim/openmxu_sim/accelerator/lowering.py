@@ -19,7 +19,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import accumulate
+from itertools import accumulate, product, starmap
 from typing import NamedTuple
 
 import numpy as np
@@ -236,8 +236,6 @@ def prepare(config: AcceleratorConfig, sources: Mapping[str, Shape], layers: Seq
     for layer in layers:
         shapes[layer.name] = _shape_of(layer, shapes)
         products[layer.name] *= math.prod(shapes[layer.name][1:])
-        if (width := shapes[layer.name][2]) > config.depth:
-            raise ValueError(f"an image row of {layer.name} must have at most {config.depth} pixels, not {width}")
     pictures, end = dict[str, Picture](), 0
     for name, (channels, height, width) in shapes.items():
         border = _border(name, layers)
@@ -344,7 +342,9 @@ def _shorter(config: AcceleratorConfig, layer: Layer, pictures: Mapping[str, Pic
     """The commands of a layer whose roles exchange, if that is possible and takes fewer cycles."""
     pictures = {name: replace(pictures[name], base=0) for name in (layer.source, layer.name)}
     if exchanged := _exchanged(config, layer, pictures[layer.source], pictures[layer.name], at):
-        plain = _matmul(config, layer, pictures, range(1), range(pictures[layer.name].blocks(config.size)), at)
+        plain = _matmul(
+            config, layer, pictures, _Tile(range(1), range(1)), range(pictures[layer.name].blocks(config.size)), at
+        )
         return exchanged if _cycles(config, exchanged) < _cycles(config, [plain]) else []
     return []
 
@@ -359,46 +359,58 @@ def commands_of(
     outputs = target.blocks(config.size)
     lines = max(1, min(target.height, config.depth // target.width))
     commands = []
-    for y in range(0, target.height, lines):
-        across = range(y, min(y + lines, target.height))
+    places = product(_parts(target.height, lines), _parts(target.width, min(target.width, config.depth)))
+    for part in starmap(_Tile, places):
         if layer.weight is None:
-            levels = _loops(layer, source, target, across) | {"block": Level(outputs, source.plane, target.plane)}
-            commands.append(Command("pool", _first(layer, source, target, across), levels))
+            levels = _loops(layer, source, target, part) | {"block": Level(outputs, source.plane, target.plane)}
+            commands.append(Command("pool", _first(layer, source, target, part), levels))
         elif layer.added:
             # Sums stay for the other picture, so each block of outputs has commands of its own.
             for n in range(outputs):
-                commands += _sum_of_two(config, layer, pictures, across, n, at)
+                commands += _sum_of_two(config, layer, pictures, part, n, at)
         else:
             count = outputs if layer.groups == outputs else outputs // layer.groups  # groups of one block are a loop
             ranges = (range(first, first + count) for first in range(0, outputs, count))
-            commands += [_matmul(config, layer, pictures, across, blocks, at) for blocks in ranges]
+            commands += [_matmul(config, layer, pictures, part, blocks, at) for blocks in ranges]
     return commands
 
 
-def _loops(layer: Layer, source: Picture, target: Picture, lines: range) -> dict[str, Level]:
+class _Tile(NamedTuple):
+    """Results that are computed at once."""
+
+    lines: range
+    pixels: range
+
+
+def _parts(size: int, most: int) -> list[range]:
+    return [range(first, min(first + most, size)) for first in range(0, size, most)]
+
+
+def _loops(layer: Layer, source: Picture, target: Picture, tile: _Tile) -> dict[str, Level]:
     (down, right), pitch = layer.stride, source.pitch
     return {
-        "x": Level(target.width, right, 1),
-        "y": Level(len(lines), down * pitch, target.pitch),
+        "x": Level(len(tile.pixels), right, 1),
+        "y": Level(len(tile.lines), down * pitch, target.pitch),
         "kx": Level(layer.kernel[1], layer.dilation[1]),
         "ky": Level(layer.kernel[0], layer.dilation[0] * pitch),
     }
 
 
-def _first(layer: Layer, source: Picture, target: Picture, lines: range) -> dict[str, int]:
+def _first(layer: Layer, source: Picture, target: Picture, tile: _Tile) -> dict[str, int]:
     """The first rows that are read and written."""
-    y = lines.start * layer.stride[0] - layer.padding[0]
-    return {"reads": source.row(y, -layer.padding[1]), "writes": target.row(lines.start, 0)}
+    y, x = tile.lines.start, tile.pixels.start
+    read = source.row(y * layer.stride[0] - layer.padding[0], x * layer.stride[1] - layer.padding[1])
+    return {"reads": read, "writes": target.row(y, x)}
 
 
 def _matmul(
-    config: AcceleratorConfig, layer: Layer, pictures: Mapping[str, Picture], lines: range, outputs: range, at: int
+    config: AcceleratorConfig, layer: Layer, pictures: Mapping[str, Picture], tile: _Tile, outputs: range, at: int
 ) -> Command:
     source, target = pictures[layer.source], pictures[layer.name]
     blocks = source.blocks(config.size) // layer.groups
     tiles = blocks * math.prod(layer.kernel)
     bias = int(layer.bias is not None)
-    first = _first(layer, source, target, lines)
+    first = _first(layer, source, target, tile)
     columns = target.blocks(config.size)
     group = outputs.start * layer.groups // columns
     values = {
@@ -408,7 +420,7 @@ def _matmul(
         "bias": bias,
         **_ends(layer),
     }
-    levels = _loops(layer, source, target, lines)
+    levels = _loops(layer, source, target, tile)
     step = blocks * source.plane * (1 < layer.groups == columns)
     levels |= {"block": Level(blocks, source.plane), "n": Level(len(outputs), step, target.plane)}
     return Command("matmul", values, levels)
@@ -421,22 +433,22 @@ def _ends(layer: Layer) -> dict[str, int]:
 
 
 def _sum_of_two(
-    config: AcceleratorConfig, layer: Layer, pictures: Mapping[str, Picture], lines: range, n: int, at: int
+    config: AcceleratorConfig, layer: Layer, pictures: Mapping[str, Picture], tile: _Tile, n: int, at: int
 ) -> list[Command]:
     """A block of outputs whose sums stay, and the other picture, times an identity, added to them."""
     source, target, other = pictures[layer.source], pictures[layer.name], pictures[layer.added]
-    first = _matmul(config, layer, pictures, lines, range(n, n + 1), at)
+    first = _matmul(config, layer, pictures, tile, range(n, n + 1), at)
     tiles = source.blocks(config.size) // layer.groups * math.prod(layer.kernel)
     identity = at + target.blocks(config.size) * (2 * first.values["bias"] + tiles * config.size)
     stays = dict.fromkeys(("emit", "relu", "clip", "high"), 0)
     values = {
-        "reads": other.row(lines.start, 0) + n * other.plane,
+        "reads": other.row(tile.lines.start, tile.pixels.start) + n * other.plane,
         "writes": first.values["writes"],
         "weights": identity,
         "add": 1,
         **_ends(layer),
     }
-    levels = {"x": Level(target.width, 1, 1), "y": Level(len(lines), other.pitch, target.pitch)}
+    levels = {"x": Level(len(tile.pixels), 1, 1), "y": Level(len(tile.lines), other.pitch, target.pitch)}
     return [Command("matmul", {**first.values, **stays}, first.levels), Command("matmul", values, levels)]
 
 

@@ -8,11 +8,12 @@
 
 The load for a command stands before the command in front of it, so that one is read while the other computes, unless
 both need the same rows. A command whose weights take more than half of the memory on chip is cut: by blocks of outputs,
-or else by blocks of inputs, whose sums stay from one to the next. No bit changes.
+or else by blocks of inputs, or lines of the kernel, whose sums stay from one to the next. No bit changes.
 """
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import product
 
 from openmxu.spec.accelerator import MOST_ROWS, AcceleratorConfig, exchanges, too_small, weights_of, weights_read
 from openmxu.spec.commands import Command, Level
@@ -91,19 +92,29 @@ def _cut_sums(config: AcceleratorConfig, command: Command) -> Iterator[Command]:
     if weights_of(command, config.size) <= _room(config):
         yield command
         return
-    values, block = command.values, command.levels["block"]
-    tiles = command.levels["kx"].trips * command.levels["ky"].trips * config.size
-    count = (_room(config) // 2 - 2) // tiles or (_room(config) - 2) // tiles
-    if count < 1:
-        raise too_small(config, "weights", tiles + 2, _room(config), "one block of channels")
-    for first in range(0, block.trips, count):
-        trips = min(count, block.trips - first)
-        stays = {} if first + trips == block.trips else dict.fromkeys(("emit", "relu", "clip", "high"), 0)
-        weights = values["weights"] + (2 * values["bias"] + first * tiles if first else 0)
-        adds = {"bias": 0, "add": 1} if first else {}
-        moved = {"reads": values["reads"] + first * block.stride, "weights": weights}
+    values, block, down = command.values, command.levels["block"], command.levels["ky"]
+    line = command.levels["kx"].trips * config.size
+    blocks, lines = _most(config, line * down.trips) or 1, _most(config, line)
+    if lines < 1:
+        raise too_small(config, "weights", line + 2, _room(config), "a line of the kernel of one block of channels")
+    lines = min(lines, down.trips)
+    for first, y in product(range(0, block.trips, blocks), range(0, down.trips, lines)):
+        trips, height = min(blocks, block.trips - first), min(lines, down.trips - y)
+        begins, ends = not (first or y), first + trips == block.trips and y + height == down.trips
+        before = 0 if begins else 2 * values["bias"] + (first * down.trips + y) * line
+        moved = {"reads": first * block.stride + y * down.stride, "weights": before}
         yield replace(
             command,
-            values={**values, **moved, **stays, **adds},
-            levels={**command.levels, "block": block._replace(trips=trips)},
+            values={
+                **values,
+                **{name: values[name] + more for name, more in moved.items()},
+                **({} if ends else dict.fromkeys(("emit", "relu", "clip", "high"), 0)),
+                **({} if begins else {"bias": 0, "add": 1}),
+            },
+            levels={**command.levels, "block": block._replace(trips=trips), "ky": down._replace(trips=height)},
         )
+
+
+def _most(config: AcceleratorConfig, rows: int) -> int:
+    """How often so many rows, beside biases, fit half of the memory on chip, or all of it."""
+    return (_room(config) // 2 - 2) // rows or (_room(config) - 2) // rows

@@ -79,6 +79,18 @@ def fit(
     return replace(lowered, alternative=alternative * moves)
 
 
+def check_layer(config: AcceleratorConfig, layer: Layer, source: Shape) -> None:
+    """Raise a :exc:`ValueError` if not even one line of a layer's results fits the scratchpad, or a load."""
+    shapes = {layer.source: source, layer.name: layer.shape(source), "": (1, 1, 1)}
+    pictures = {name: Picture(0, *shape, (0, 0, 0, 0)) for name, shape in shapes.items()}
+    least = 1 + _Striped(config, pictures, layer).rows(1)
+    if least > config.rows:
+        raise too_small(config, "scratchpad", least, config.rows, "one image row of its results")
+    _, left, _, right = layer.padding
+    if (widest := max(left + source[2] + right, shapes[layer.name][2])) > _MOST_TRIPS:
+        raise ValueError(f"an image row has {widest} pixels, more than a load's {_MOST_TRIPS}")
+
+
 def bytes_moved(commands: Sequence[Command]) -> int:
     """Bytes that commands load and store."""
     movers = (command for command in commands if command.kind.engine in ("load", "store"))

@@ -5,6 +5,7 @@
     dims    sizes N x C x H x W    order   groups
     1x3x8x9     1 x 3 x 8 x 9      NCHW    "" C H W       an image
     2x8x9x3     2 x 3 x 8 x 9      NHWC    N H W C        images, channels last
+    1x3x1x9     1 x 3 x 9 x 1      NCHW    "" C "" H      a line, as a column, which may be of any length
     1x216       1 x 3 x 8 x 9      NCHW    "" CHW         an image as a vector
     5x16        1 x 16 x 5 x 1     NHWC    H C            five rows, pixels of one image
 
@@ -75,12 +76,14 @@ class View(NamedTuple):
         return self.dims[place] == channels and (channels == 1 or math.prod(self.dims[place + 1 :]) == behind)
 
     def plane(self) -> str | None:
-        """``HW`` of images with two more axes, ``H`` or ``W`` of those with one; none of other tensors."""
+        """Letters of the axes behind images and channels: ``HW``, ``WH``, ``H`` or ``W``; none of other tensors."""
         channels, lines, pixels = self.shape
         if self.significant != "".join(letter for letter in _LETTERS if self._size(letter) > 1):
             return None
         if self.dims == self.sizes:
             return "HW"
+        if pixels == 1 and self.dims == (self.images, channels, 1, lines):
+            return "WH"
         if self.dims == (self.images, channels, lines * pixels) and 1 in (lines, pixels):
             return "W" if lines == 1 else "H"
         return None

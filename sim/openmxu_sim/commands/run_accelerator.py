@@ -130,7 +130,8 @@ def _compile_model(
     from openmxu_sim.onnx.partition import partition
     from openmxu_sim.onnx.to_layers import Layers
 
-    found, config = partition(model, sizes), replace(config, program=MOST_PROGRAM)
+    config = replace(config, program=MOST_PROGRAM)
+    found = partition(model, sizes, config)
     for line in _share(found):
         tell(line)
     parts = list[HostPart | MachinePart]()

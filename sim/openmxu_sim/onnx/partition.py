@@ -17,6 +17,7 @@ from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
+from openmxu.spec.accelerator import AcceleratorConfig
 from openmxu_sim.accelerator.container import Input
 from openmxu_sim.onnx.products import products_of
 from openmxu_sim.onnx.rules import checked
@@ -65,17 +66,28 @@ class Partition:
     """Multiplications of matrix elements in the other nodes."""
 
 
-def partition(model: "ModelProto | Path | str | bytes", sizes: Sizes | None = None) -> Partition:
+def partition(
+    model: "ModelProto | Path | str | bytes", sizes: Sizes | None = None, config: AcceleratorConfig | None = None
+) -> Partition:
     """Read a model, simplified by onnxruntime, whose free sizes are ``sizes``, in parts.
+
+    What an accelerator has no room for is the host's, if ``config`` is given.
 
     Raises
     ------
     ModelError
         The model cannot be read, sizes of its inputs are missing, or an output does not depend on any.
     """
-    sized = _sized(load(model), sizes or {})
+    loaded = load(model)
+    sized = _sized(loaded, sizes or {})
     inputs = [_input(each) for each in _inputs(sized)]
-    return _Partitioner(optimised(checked(sized)), inputs).partition()
+    try:
+        simple = optimised(checked(sized))
+    except ModelError:
+        if not sizes:
+            raise
+        simple = optimised(checked(loaded))  # a branch that is not taken may not be of these sizes
+    return _Partitioner(simple, inputs, config).partition()
 
 
 def _inputs(model: ModelProto) -> list[ValueInfoProto]:
@@ -132,7 +144,7 @@ def _input(value: ValueInfoProto) -> Input:
 
 
 class _Partitioner:
-    def __init__(self, model: ModelProto, inputs: list[Input]) -> None:
+    def __init__(self, model: ModelProto, inputs: list[Input], config: AcceleratorConfig | None) -> None:
         self._model, graph = model, model.graph
         self._nodes = _needed(list(graph.node), (output.name for output in graph.output))
         self._found = Partition(inputs, [output.name for output in graph.output])
@@ -141,7 +153,7 @@ class _Partitioner:
         readers = Counter(name for node in self._nodes for name in inputs_of(node))
         readers.update(self._found.outputs)
         constants = {each.name: numpy_helper.to_array(each) for each in graph.initializer}
-        self._graph = Graph(constants, dict(_shapes(self._values.values())), readers)
+        self._graph = Graph(constants, dict(_shapes(self._values.values())), readers, config)
         self._reasons = dict[str, str]()
         """Of nodes of the host, by their first output."""
         self._products = products_of(model)

@@ -9,8 +9,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from openmxu.spec.accelerator import AcceleratorConfig
 from openmxu_sim.accelerator.container import Port
 from openmxu_sim.accelerator.lowering import Layer, Shape
+from openmxu_sim.accelerator.stripes import check_layer
 from openmxu_sim.accelerator.views import View
 from openmxu_sim.onnx.runtime import NodeProto, helper, inner_graphs, inner_nodes
 from openmxu_sim.operands.aliases import Floats
@@ -40,6 +42,8 @@ class Graph:
     """Shapes of the tensors of FLOAT whose sizes are known."""
     readers: Counter[str]
     """How many read a tensor, outputs included."""
+    config: AcceleratorConfig | None = None
+    """Where layers must fit."""
 
 
 @dataclass
@@ -70,6 +74,7 @@ class LayerReader:
         self._layers: list[Layer] = []
         self._values: dict[str, _Value] = {}
         self._sources: dict[tuple[str, View], str] = {}
+        self._shapes: dict[str, Shape] = {}
 
     def has(self, node: NodeProto) -> bool:
         """Whether all that a node reads is there."""
@@ -109,7 +114,8 @@ class LayerReader:
         if any(value.view.images != view.images for value in self._values.values()):
             raise HostError(f"{name} is of another number of images than what is computed beside it")
         if (name, view) not in self._sources:
-            self._sources[name, view] = self._free(name, f"{name} {view.order}")
+            self._sources[name, view] = picture = self._free(name, f"{name} {view.order}")
+            self._shapes[picture] = view.shape
         return _Value(self._sources[name, view], view)
 
     def _image(self, name: str) -> tuple[_Value, str]:
@@ -151,6 +157,12 @@ class LayerReader:
                 raise HostError("its weights are not in the range of bf16")
         if min(view.sizes) < 1:
             raise HostError("it has no results")
+        if self._graph.config is not None:
+            try:
+                check_layer(self._graph.config, layer, self._shapes[layer.source])
+            except ValueError as error:
+                raise HostError(str(error)) from None
+        self._shapes[layer.name] = view.shape
         self._layers.append(layer)
         self._values[node.output[0]] = _Value(layer.name, view)
 
@@ -383,11 +395,12 @@ class LayerReader:
 
 
 def _images(dims: tuple[int, ...]) -> View | None:
-    """Images with two more axes, or with one, which is one of lines: there can be any number."""
+    """Images with two more axes, or with one; a single line is one of lines, of which there can be any number."""
     if len(dims) not in (3, 4):
         return None
-    images, channels, lines, *pixels = dims
-    return View(dims, (images, channels, lines, *(pixels or (1,))))
+    images, channels, *plane = dims
+    lines, pixels = plane if len(plane) > 1 and plane[0] > 1 else (plane[-1], 1)
+    return View(dims, (images, channels, lines, pixels))
 
 
 def _rows(dims: tuple[int, ...]) -> View | None:
@@ -402,8 +415,8 @@ def _layout(view: View) -> tuple[Any, ...]:
 def _seen(view: View, shape: Shape, plane: str) -> View:
     """Images of another shape with the same axes."""
     channels, lines, pixels = shape
-    sizes = (view.images, channels, lines, pixels)
-    return View(sizes if plane == "HW" else (view.images, channels, lines * pixels), sizes)
+    axes = {"HW": (lines, pixels), "WH": (pixels, lines)}.get(plane, (lines * pixels,))
+    return View((view.images, channels, *axes), (view.images, channels, lines, pixels))
 
 
 def _as_images(matrix: Floats, view: View) -> Floats:

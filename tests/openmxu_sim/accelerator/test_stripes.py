@@ -18,7 +18,7 @@ from openmxu_sim.accelerator import check_waits, run
 from openmxu_sim.accelerator.lowering import Layer, lower
 from openmxu_sim.accelerator.prefetch import with_loads
 from openmxu_sim.accelerator.simulation import PAGE, SimulatedAccelerator
-from openmxu_sim.accelerator.stripes import bytes_moved, fit
+from openmxu_sim.accelerator.stripes import bytes_moved, check_layer, fit
 
 from ...conftest import needs_compiler, slow
 from .programs import check
@@ -194,7 +194,10 @@ def test_figures_of_the_documentation(rows: int, moved: int, cycles: int) -> Non
     assert re.search(rf"\| {8 * rows:,} \| [^|]* \| {moved:,} \| {cycles:,} \|", text)
 
 
-@pytest.mark.parametrize(("rows", "weights"), [(500, _TILE), (110, 100), (1024, 1024), slow(250, 60), slow(110, _TILE)])
+@pytest.mark.parametrize(
+    ("rows", "weights"),
+    [(500, _TILE), (110, 100), (1024, 1024), (500, 14), slow(250, 27), slow(250, 60), slow(110, _TILE)],
+)
 def test_any_memory_of_weights(rows: int, weights: int) -> None:
     """Small integers, whose sums are exact, against loops over pixels; loads into what others still read wait."""
     rng = np.random.default_rng(weights)
@@ -227,6 +230,32 @@ def test_weights_from_a_memory_on_the_machine(weights: int) -> None:
         assert (report.stop, report.tag, machine.traffic().broken) == (Stop.NONE, 0, "")
         run(lowered.program, memories)
         assert (memory[: memories.memory.size] == memories.memory).all()
+
+
+@pytest.mark.parametrize("rows", [400, 2000])
+@pytest.mark.parametrize("bus", [False, True])
+def test_lines_longer_than_the_bank(rows: int, bus: bool) -> None:
+    """Tiles are parts of a line: with and without a memory, each of all kinds of layers."""
+    rng = np.random.default_rng(rows)
+    layers, image = network_of(rng, 5), rng.integers(-2, 3, (5, 6, 43)).astype(np.float32)
+    layers = [*layers[:-1], replace(layers[-1], kernel=(1, 1), weight=small_weights(rng, 7, 8, 1, 1))]
+    lowered = fit(replace(_BUS if bus else _MACHINE, depth=8, rows=rows), {"x": image.shape}, layers)
+    check_waits(lowered.config, lowered.program)
+    memories = memories_with(lowered, image)
+    run(lowered.program, memories)
+    assert (lowered.get("dense", lowered.rows(memories)) == all_by_pixels(layers, image)["dense"]).all()
+
+
+def test_a_layer_alone() -> None:
+    """What has no room is known before weights are made: by hand, row 0, 3 lines of 2 blocks and one of results."""
+    layer = Layer("y", "x", (3, 3), (1, 1), (1, 1, 1, 1), np.zeros((4, 8, 3, 3), np.float32), dilation=(2, 1))
+    least = 1 + 5 * 2 * (9 + 2) + 9
+    check_layer(replace(_MACHINE, rows=least), layer, (8, 9, 9))
+    message = f"scratchpad must have at least {8 * least} bytes for one image row of its results, {least} rows, not 952"
+    with pytest.raises(ValueError, match=f"^{message}$"):
+        check_layer(replace(_MACHINE, rows=least - 1), layer, (8, 9, 9))
+    with pytest.raises(ValueError, match=r"^an image row has 4096 pixels, more than a load's 4095$"):
+        check_layer(replace(_MACHINE, rows=1 << 16), layer, (1, 1, 4094))
 
 
 def test_a_load_comes_a_command_early() -> None:
@@ -279,6 +308,6 @@ def test_more_rows_than_a_load_can_name() -> None:
 
 def test_no_room_for_a_tile() -> None:
     layer = Layer("y", "x", (3, 3), weight=np.zeros((4, 8, 3, 3), np.float32))
-    message = "weights must have at least 304 bytes for one block of channels, 38 rows, not 296"
+    message = "weights must have at least 112 bytes for a line of the kernel of one block of channels, 14 rows, not 104"
     with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
-        fit(replace(_BUS, weights=37), {"x": (8, 9, 9)}, [layer])
+        fit(replace(_BUS, weights=13), {"x": (8, 9, 9)}, [layer])
