@@ -38,7 +38,7 @@ Shape = tuple[int, int, int]
 
 
 class Packing(NamedTuple):
-    """Pixels of the network's input in one row, channel by channel: those below a line of the kernel."""
+    """Pixels of the network's input in one row, channel by channel: those below a line of the kernel, or some."""
 
     kernel: int = 1
     stride: int = 1
@@ -228,14 +228,14 @@ class Network(NamedTuple):
 
 def prepare(config: AcceleratorConfig, sources: Mapping[str, Shape], layers: Sequence[Layer]) -> Network:
     """Merge groups, pack the inputs, and place pictures one behind another; errors are those of :func:`lower`."""
-    products = {layer.name: 0 if layer.weight is None else layer.weight.size for layer in layers}
+    products, shapes = dict[str, int](), dict(sources)
+    for layer in layers:
+        shapes[layer.name] = _shape_of(layer, shapes)
+        products[layer.name] = 0 if layer.weight is None else layer.weight.size * math.prod(shapes[layer.name][1:])
     layers, packings = [_merged(config.size, layer) for layer in layers], dict[str, Packing]()
     for name, shape in sources.items():
         layers, packings[name] = _packed(config.size, shape, layers, name)
-    shapes = {name: packing.apply(np.zeros(sources[name], np.float32)).shape for name, packing in packings.items()}
-    for layer in layers:
-        shapes[layer.name] = _shape_of(layer, shapes)
-        products[layer.name] *= math.prod(shapes[layer.name][1:])
+        shapes[name] = packings[name].apply(np.zeros(shape, np.float32)).shape
     pictures, end = dict[str, Picture](), 0
     for name, (channels, height, width) in shapes.items():
         border = _border(name, layers)
@@ -265,7 +265,10 @@ def compose(
             blocks = [command.levels["y"].trips for command in exchanged]
             weights += flowing(config.size, layer.weight, layer.bias, blocks)
         elif layer.weight is not None:
-            weights += [tiles(config.size, layer.weight, layer.bias), *([identity(config.size)] if layer.added else [])]
+            weight = (
+                layer.weight[: config.size] if _is_mean(config, layer, network.pictures[layer.name]) else layer.weight
+            )
+            weights += [tiles(config.size, weight, layer.bias), *([identity(config.size)] if layer.added else [])]
         cycles = _cycles(config, program[first:])
         reports.append(LayerReport(layer.name, range(first, len(program)), cycles, network.products[layer.name]))
     rows = np.concatenate(weights) if weights else np.zeros((0, config.size), np.uint16)
@@ -287,34 +290,50 @@ def compose(
 def _merged(size: int, layer: Layer) -> Layer:
     """The layer with groups of whole rows: fewer, with weights of zero between those that are one now.
 
-    An infinity in one of these is NaN in all of them.
+    An infinity in one of these is NaN in all of them. The last row may have room for more groups than there are.
     """
     if layer.weight is None or layer.groups == 1:
         return layer
     (outputs, inputs, *_), groups = layer.weight.shape, layer.groups
-    fits = (n for n in range(1, groups) if not (groups % n or n * inputs % size or n * (outputs // groups) % size))
-    merged = next(fits, groups)
+    each = outputs // groups
+    fits = (n for n in range(1, groups) if not (n * inputs % size or n * each % size))
+    merged = next((n for n in fits if not groups % n or n * inputs == n * each == size), groups)
     weight = np.full((outputs, merged * inputs, *layer.kernel), -0.0, np.float32)
     for output, values in enumerate(layer.weight):
         first = output * groups // outputs % merged * inputs
         weight[output, first : first + inputs] = values
-    return replace(layer, weight=weight, groups=groups // merged)
+    return replace(layer, weight=weight, groups=-(-groups // merged))
 
 
 def _packed(size: int, shape: Shape, layers: list[Layer], source: str) -> tuple[list[Layer], Packing]:
-    """The layers with a line of the kernel in the channels of the input, if they fit a row."""
+    """The layers with pixels of a line of the kernel in the channels of the input, as many as fit a row.
+
+    Those of the next row lie so many strides further.
+    """
     readers = [layer for layer in layers if source in (layer.source, layer.added)]
     [first] = readers if len(readers) == 1 else [None]
     if first is None or first.weight is None or first.added == source or first.dilation[1] > 1:
         return layers, _PLAIN
-    if first.kernel[1] * shape[0] > size:
+    (above, left, below, right), kernel, (down, step) = first.padding, first.kernel[1], first.stride
+    most = size // shape[0]
+    pixels = kernel if kernel <= most else most // step * step
+    if pixels < 1 or -(-kernel // pixels) >= kernel > 1:
         return layers, _PLAIN
-    (above, left, below, right), weight = first.padding, first.weight
-    packing = Packing(first.kernel[1], first.stride[1], (left, right), shape[2])
-    lines = weight.transpose(0, 3, 1, 2).reshape(len(weight), -1, first.kernel[0], 1)
+    columns, apart = -(-kernel // pixels), max(1, pixels // step)
+    places = (shape[2] + left + right - kernel) // step + 1 + (columns - 1) * apart
+    behind = max(0, (places - 1) * step + pixels - left - shape[2])
+    weight = np.full((*first.weight.shape[:3], columns * pixels), -0.0, np.float32)
+    weight[..., :kernel] = first.weight
+    weight = weight.reshape(*weight.shape[:3], columns, pixels).transpose(0, 4, 1, 2, 3)
     packed = replace(
-        first, kernel=(first.kernel[0], 1), stride=(first.stride[0], 1), padding=(above, 0, below, 0), weight=lines
+        first,
+        kernel=(first.kernel[0], columns),
+        stride=(down, 1),
+        padding=(above, 0, below, 0),
+        weight=weight.reshape(len(weight), -1, first.kernel[0], columns),
+        dilation=(first.dilation[0], apart),
     )
+    packing = Packing(pixels, step, (left, behind), shape[2])
     return [packed if layer is first else layer for layer in layers], packing
 
 
@@ -342,9 +361,7 @@ def _shorter(config: AcceleratorConfig, layer: Layer, pictures: Mapping[str, Pic
     """The commands of a layer whose roles exchange, if that is possible and takes fewer cycles."""
     pictures = {name: replace(pictures[name], base=0) for name in (layer.source, layer.name)}
     if exchanged := _exchanged(config, layer, pictures[layer.source], pictures[layer.name], at):
-        plain = _matmul(
-            config, layer, pictures, _Tile(range(1), range(1)), range(pictures[layer.name].blocks(config.size)), at
-        )
+        plain = _matmul(config, layer, pictures, _PIXEL, range(pictures[layer.name].blocks(config.size)), at)
         return exchanged if _cycles(config, exchanged) < _cycles(config, [plain]) else []
     return []
 
@@ -357,6 +374,9 @@ def commands_of(
     if exchange:
         return _exchanged(config, layer, source, target, at)
     outputs = target.blocks(config.size)
+    if _is_mean(config, layer, target):
+        levels = _loops(layer, source, target, _PIXEL) | {"y": Level(outputs, source.plane, target.plane)}
+        return [Command("matmul", {**_first(layer, source, target, _PIXEL), "weights": at, **_ends(layer)}, levels)]
     lines = max(1, min(target.height, config.depth // target.width))
     commands = []
     places = product(_parts(target.height, lines), _parts(target.width, min(target.width, config.depth)))
@@ -380,6 +400,21 @@ class _Tile(NamedTuple):
 
     lines: range
     pixels: range
+
+
+_PIXEL = _Tile(range(1), range(1))
+
+
+def _is_mean(config: AcceleratorConfig, layer: Layer, target: Picture) -> bool:
+    """Whether a layer gives a pixel for each block of channels, all with the same weights: rows of one tile."""
+    if layer.weight is None or layer.bias is not None or layer.added or layer.groups < 2:  # blocks
+        return False
+    blocks = target.blocks(config.size)
+    if (target.height, target.width) != (1, 1) or layer.groups != blocks or blocks > config.depth:
+        return False
+    first = layer.weight[: config.size]
+    parts = (layer.weight[at:][: config.size] for at in range(0, len(layer.weight), config.size))
+    return all((part == first[: len(part)]).all() for part in parts)
 
 
 def _parts(size: int, most: int) -> list[range]:

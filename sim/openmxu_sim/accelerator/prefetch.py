@@ -13,13 +13,15 @@ or else by blocks of inputs, or lines of the kernel, whose sums stay from one to
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import product
+from itertools import count, product
 
 from openmxu.spec.accelerator import MOST_ROWS, AcceleratorConfig, exchanges, too_small, weights_of, weights_read
-from openmxu.spec.commands import Command, Level
+from openmxu.spec.commands import KINDS, Command, Level
 
 _LINE = 256
-"""Rows in the innermost level of a load."""
+"""The fewest rows in the innermost level of a load of several lines."""
+
+_LONGEST = KINDS["load"].trips()["x"].most
 
 
 def with_loads(config: AcceleratorConfig, program: Sequence[Command], at: int) -> list[list[Command]]:
@@ -57,9 +59,11 @@ def _meet(some: range, other: range) -> bool:
 
 
 def _loads(config: AcceleratorConfig, rows: range, place: range, at: int) -> Iterator[Command]:
-    """Lines of rows, and the rest of one."""
-    lines, rest = divmod(len(rows), _LINE)
-    for first, x, y in ((0, _LINE, lines), (lines * _LINE, rest, 1)):
+    """One load of lines of rows, if some length divides them, or else one more for the rest."""
+    lines = next(each for each in count(-(-len(rows) // _LONGEST)) if not len(rows) % each)
+    lines, rest = (lines, 0) if len(rows) // lines >= _LINE or lines == 1 else divmod(len(rows), _LINE)
+    length = (len(rows) - rest) // lines
+    for first, x, y in ((0, length, lines), (lines * length, rest, 1)):
         if x and y:
             address = at + (rows.start + first) * config.size
             values = {"rows": place.start + first, "valid": config.size, "address": address, "into_weights": 1}
@@ -74,15 +78,15 @@ def _cut(config: AcceleratorConfig, command: Command) -> Iterator[Command]:
     levels, values = command.levels, command.values
     n = levels["n"]
     one = weights_of(command, config.size) // n.trips
-    count = max(1, _room(config) // 2 // one)
-    for first in range(0, n.trips, count):
+    most = max(1, _room(config) // 2 // one)
+    for first in range(0, n.trips, most):
         moved = {"reads": first * n.stride, "writes": first * n.other, "weights": first * one}
         yield from _cut_sums(
             config,
             replace(
                 command,
                 values={**values, **{name: values[name] + more for name, more in moved.items()}},
-                levels={**levels, "n": n._replace(trips=min(count, n.trips - first))},
+                levels={**levels, "n": n._replace(trips=min(most, n.trips - first))},
             ),
         )
 

@@ -19,17 +19,18 @@ MACHINE = AcceleratorConfig(size=4, stages=1, depth=16, rows=1024, weights=1024)
 _SIDES = (1, 1, 1, 1)
 
 
-def by_pixels(layer: Layer, values: np.ndarray, added: np.ndarray | None) -> np.ndarray:
+def by_pixels(layer: Layer, values: np.ndarray, added: np.ndarray | None = None) -> np.ndarray:
     """A layer of (channels, y, x), a pixel at a time."""
     above, left, below, right = layer.padding
     padded = np.pad(values, ((0, 0), (above, below), (left, right)))
-    sizes = zip(padded.shape[1:], layer.kernel, layer.stride, strict=True)
-    height, width = ((size - kernel) // stride + 1 for size, kernel, stride in sizes)
+    lines, pixels = (range(0, step * size, step) for size, step in zip(layer.kernel, layer.dilation, strict=True))
+    sizes = zip(padded.shape[1:], (lines, pixels), layer.stride, strict=True)
+    height, width = ((size - 1 - reach[-1]) // stride + 1 for size, reach, stride in sizes)
     channels = len(values) if layer.weight is None else len(layer.weight)
     found = np.zeros((channels, height, width), np.float32)
     for y, x in itertools.product(range(height), range(width)):
         down, across = y * layer.stride[0], x * layer.stride[1]
-        window = padded[:, down : down + layer.kernel[0], across : across + layer.kernel[1]]
+        window = padded[:, down:, across:][:, lines][:, :, pixels]
         if layer.weight is None:
             found[:, y, x] = window.max(axis=(1, 2))
         else:
@@ -104,7 +105,8 @@ def test_a_network(channels: int, stride: int, width: int) -> None:
         (8, 1, 1, 7),  # two blocks of channels, each of which reads its own: a loop
         (2, 4, 8, 14),  # two groups of whole blocks
         (4, 2, 2, 7),  # pairs of groups make a block
-        (6, 1, 1, 7),  # no number of groups makes whole blocks: one group of all
+        (6, 1, 1, 7),  # the last block has room for two more
+        (3, 2, 4, 7),  # no number of groups makes whole blocks: one group of all
         (2, 3, 4, 7),
     ],
 )
@@ -120,6 +122,42 @@ def test_groups(groups: int, inputs: int, outputs: int, commands: int) -> None:
         [report] = lowered.layers
         assert report.products == weight.size * 7 * 9
         assert each.added or len(report.commands) == commands
+
+
+@pytest.mark.parametrize("kernel", [2, 3, 4, 5, 7])
+@pytest.mark.parametrize("stride", [1, 2, 3])
+@pytest.mark.parametrize("channels", [1, 2])
+def test_pixels_of_a_line_in_a_row(kernel: int, stride: int, channels: int) -> None:
+    """Of all that the kernel reads, or of as many as fit: any padding and width, dilation of lines."""
+    rng = np.random.default_rng(kernel)
+    packed = set[tuple[int, int]]()
+    for left, right, width in ((0, 0, 9), (1, 0, 10), (2, 3, 8), (0, 2, 7)):
+        weight = small_weights(rng, 5, channels, 2, kernel)
+        layer = Layer("y", "x", (2, kernel), (1, stride), (1, left, 0, right), weight, dilation=(2, 1))
+        image = rng.integers(-2, 3, (channels, 5, width)).astype(np.float32)
+        lowered = lower(MACHINE, {"x": image.shape}, [layer])
+        assert (lowered.get("y", computed(lowered, image).scratchpad) == by_pixels(layer, image)).all()
+        packed.add((lowered.pictures["x"].packing.kernel, lowered.program[0].levels["kx"].trips))
+    most = 4 // channels  # by hand
+    fits = kernel if kernel <= most else most // stride * stride
+    [expected] = [(fits, -(-kernel // fits)) if fits and -(-kernel // fits) < kernel else (1, kernel)]
+    assert packed == {expected}
+
+
+@pytest.mark.parametrize(("channels", "depth", "tiles"), [(11, 16, 1), (8, 16, 1), (4, 16, 1), (11, 2, 3)])
+def test_means(channels: int, depth: int, tiles: int) -> None:
+    """Blocks of channels are rows of one tile, if the bank has so many; others have a sum each, and other weights."""
+    rng = np.random.default_rng(channels)
+    image = rng.integers(-2, 3, (channels, 4, 2)).astype(np.float32)
+    layer = Layer("y", "x", (4, 2), weight=np.full((channels, 1, 4, 2), 0.125, np.float32), groups=channels, relu=True)
+    config = replace(MACHINE, depth=depth)
+    other = np.full((channels, 1, 4, 2), 0.125, np.float32)
+    other[-1] = 1
+    for weight, count in ((layer.weight, tiles), (other, -(-channels // 4))):
+        each = replace(layer, weight=weight)
+        lowered = lower(config, {"x": image.shape}, [each])
+        assert (lowered.get("y", computed(lowered, image).scratchpad) == by_pixels(each, image)).all()
+        assert len(lowered.weights) == count * 8 * 4
 
 
 @pytest.mark.parametrize(("outputs", "depth", "blocks"), [(3, 16, []), (11, 16, [3]), (40, 16, [4, 4, 2]), (9, 4, [])])
