@@ -24,7 +24,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from openmxu.spec.accelerator import MOST_ROWS, AcceleratorConfig, check_room, too_small
+from openmxu.spec.accelerator import MOST_ROWS, AcceleratorConfig, check_room, exchanges, rows_fed, too_small
 from openmxu.spec.commands import KINDS, Command, Level
 from openmxu_sim import golden
 from openmxu_sim.accelerator.definition import Halves, Memories
@@ -245,22 +245,23 @@ def prepare(config: AcceleratorConfig, sources: Mapping[str, Shape], layers: Seq
 
 
 def compose(
-    config: AcceleratorConfig,
-    network: Network,
-    commands: Callable[[Layer, int, bool], Iterable[Command]],
-    memory: int = 0,
+    config: AcceleratorConfig, network: Network, commands: Callable[[Layer, bool], Iterable[Command]], memory: int = 0
 ) -> Lowered:
-    """Return a program of the commands for each layer, its first row of weights, and whether its roles exchange.
+    """Return a program of the commands for each layer, by whether its roles exchange.
 
     With a bus, weights come from the memory, behind so many words.
     """
     program: list[Command] = []
+    images: list[int] = []  # for each command, the row of weights from which it counts
     weights: list[Halves] = []
     reports = []
     for layer in network.layers:
         first, at = len(program), sum(map(len, weights))
         exchanged = _shorter(config, layer, network.pictures, at)
-        program += commands(layer, at, bool(exchanged))
+        for command in commands(layer, bool(exchanged)):
+            program.append(command)
+            images.append(at)
+            at += rows_fed(command).size if exchanges(command) else 0
         if layer.weight is not None and exchanged:
             blocks = [command.levels["y"].trips for command in exchanged]
             weights += flowing(config.size, layer.weight, layer.bias, blocks)
@@ -275,8 +276,11 @@ def compose(
     if len(rows) > config.weights and not config.beat:
         raise too_small(config, "weights", len(rows), config.weights, "this network")
     program.append(Command("end"))
-    if config.beat:
-        parts = with_loads(config, program, memory)
+    images.append(0)
+    if not config.beat:
+        program = list(starmap(_at, zip(program, images, strict=True)))
+    else:
+        parts = with_loads(config, program, memory, images)
         begins = [0, *accumulate(map(len, parts))]
         reports = [
             replace(report, commands=range(begins[report.commands.start], begins[report.commands.stop]))
@@ -285,6 +289,14 @@ def compose(
         program = [command for part in parts for command in part]
     check_room(config, program)
     return Lowered(config, with_waits(config, program), rows, network.pictures, reports, memory)
+
+
+def _at(command: Command, row: int) -> Command:
+    """The command with weights from a row on."""
+    if command.opcode != "matmul":
+        return command
+    name = "reads" if exchanges(command) else "weights"
+    return replace(command, values={**command.values, name: command.values[name] + row})
 
 
 def _merged(size: int, layer: Layer) -> Layer:
@@ -360,23 +372,24 @@ def _border(name: str, layers: Sequence[Layer]) -> tuple[int, int, int, int]:
 def _shorter(config: AcceleratorConfig, layer: Layer, pictures: Mapping[str, Picture], at: int) -> list[Command]:
     """The commands of a layer whose roles exchange, if that is possible and takes fewer cycles."""
     pictures = {name: replace(pictures[name], base=0) for name in (layer.source, layer.name)}
-    if exchanged := _exchanged(config, layer, pictures[layer.source], pictures[layer.name], at):
-        plain = _matmul(config, layer, pictures, _PIXEL, range(pictures[layer.name].blocks(config.size)), at)
+    exchanged = _exchanged(config, layer, pictures[layer.source], pictures[layer.name])
+    if exchanged and (config.beat or at + sum(rows_fed(command).size for command in exchanged) <= MOST_ROWS):
+        plain = _matmul(config, layer, pictures, _PIXEL, range(pictures[layer.name].blocks(config.size)))
         return exchanged if _cycles(config, exchanged) < _cycles(config, [plain]) else []
     return []
 
 
 def commands_of(
-    config: AcceleratorConfig, pictures: Mapping[str, Picture], layer: Layer, at: int, exchange: bool
+    config: AcceleratorConfig, pictures: Mapping[str, Picture], layer: Layer, exchange: bool
 ) -> list[Command]:
-    """The commands of a layer with weights from row ``at`` on, one or two for each tile of lines."""
+    """The commands of a layer, one or two for each tile of lines; rows of weights are counted from its first one."""
     source, target = pictures[layer.source], pictures[layer.name]
     if exchange:
-        return _exchanged(config, layer, source, target, at)
+        return _exchanged(config, layer, source, target)
     outputs = target.blocks(config.size)
     if _is_mean(config, layer, target):
         levels = _loops(layer, source, target, _PIXEL) | {"y": Level(outputs, source.plane, target.plane)}
-        return [Command("matmul", {**_first(layer, source, target, _PIXEL), "weights": at, **_ends(layer)}, levels)]
+        return [Command("matmul", {**_first(layer, source, target, _PIXEL), "weights": 0, **_ends(layer)}, levels)]
     lines = max(1, min(target.height, config.depth // target.width))
     commands = []
     places = product(_parts(target.height, lines), _parts(target.width, min(target.width, config.depth)))
@@ -387,11 +400,11 @@ def commands_of(
         elif layer.added:
             # Sums stay for the other picture, so each block of outputs has commands of its own.
             for n in range(outputs):
-                commands += _sum_of_two(config, layer, pictures, part, n, at)
+                commands += _sum_of_two(config, layer, pictures, part, n)
         else:
             count = outputs if layer.groups == outputs else outputs // layer.groups  # groups of one block are a loop
             ranges = (range(first, first + count) for first in range(0, outputs, count))
-            commands += [_matmul(config, layer, pictures, part, blocks, at) for blocks in ranges]
+            commands += [_matmul(config, layer, pictures, part, blocks) for blocks in ranges]
     return commands
 
 
@@ -439,7 +452,7 @@ def _first(layer: Layer, source: Picture, target: Picture, tile: _Tile) -> dict[
 
 
 def _matmul(
-    config: AcceleratorConfig, layer: Layer, pictures: Mapping[str, Picture], tile: _Tile, outputs: range, at: int
+    config: AcceleratorConfig, layer: Layer, pictures: Mapping[str, Picture], tile: _Tile, outputs: range
 ) -> Command:
     source, target = pictures[layer.source], pictures[layer.name]
     blocks = source.blocks(config.size) // layer.groups
@@ -451,7 +464,7 @@ def _matmul(
     values = {
         "reads": first["reads"] + group * blocks * source.plane,
         "writes": first["writes"] + outputs.start * target.plane,
-        "weights": at + outputs.start * (2 * bias + tiles * config.size),
+        "weights": outputs.start * (2 * bias + tiles * config.size),
         "bias": bias,
         **_ends(layer),
     }
@@ -468,13 +481,13 @@ def _ends(layer: Layer) -> dict[str, int]:
 
 
 def _sum_of_two(
-    config: AcceleratorConfig, layer: Layer, pictures: Mapping[str, Picture], tile: _Tile, n: int, at: int
+    config: AcceleratorConfig, layer: Layer, pictures: Mapping[str, Picture], tile: _Tile, n: int
 ) -> list[Command]:
     """A block of outputs whose sums stay, and the other picture, times an identity, added to them."""
     source, target, other = pictures[layer.source], pictures[layer.name], pictures[layer.added]
-    first = _matmul(config, layer, pictures, tile, range(n, n + 1), at)
+    first = _matmul(config, layer, pictures, tile, range(n, n + 1))
     tiles = source.blocks(config.size) // layer.groups * math.prod(layer.kernel)
-    identity = at + target.blocks(config.size) * (2 * first.values["bias"] + tiles * config.size)
+    identity = target.blocks(config.size) * (2 * first.values["bias"] + tiles * config.size)
     stays = dict.fromkeys(("emit", "relu", "clip", "high"), 0)
     values = {
         "reads": other.row(tile.lines.start, tile.pixels.start) + n * other.plane,
@@ -487,16 +500,17 @@ def _sum_of_two(
     return [Command("matmul", {**first.values, **stays}, first.levels), Command("matmul", values, levels)]
 
 
-def _exchanged(config: AcceleratorConfig, layer: Layer, source: Picture, target: Picture, at: int) -> list[Command]:
+def _exchanged(config: AcceleratorConfig, layer: Layer, source: Picture, target: Picture) -> list[Command]:
     """The commands of a layer with one pixel, whose weights flow by it, or none: it has no rows one behind another."""
     size, bias = config.size, int(layer.bias is not None)
     tiles = source.blocks(size) * math.prod(layer.kernel) + bias
-    chunk, outputs = config.depth // size, target.blocks(size)
+    room, outputs = min(config.weights, MOST_ROWS), target.blocks(size)
+    most = (room // 2 // (tiles * size) or room // (tiles * size)) if config.beat else outputs
+    chunk = min(config.depth // size, most)
     whole = (source.height, source.width) == layer.kernel and (target.height, target.width) == (1, 1)
     if layer.weight is None or layer.groups > 1 or layer.added or any(source.border) or not whole:
         return []
-    most = min(MOST_ROWS - at, config.weights if config.beat else MOST_ROWS)
-    if tiles > _MOST_TRIPS or chunk < 1 or tiles * outputs * size > most:
+    if tiles > _MOST_TRIPS or chunk < 1:
         return []
     if bias and (size < 3 or pieces(layer.bias) is None):
         return []
@@ -504,7 +518,7 @@ def _exchanged(config: AcceleratorConfig, layer: Layer, source: Picture, target:
     for first in range(0, outputs, chunk):
         count = min(chunk, outputs - first)
         values = {
-            "reads": at + first * tiles * size,
+            "reads": 0,
             "writes": target.row(0, 0) + first * target.plane,
             "weights": source.row(0, 0),
             "bias": bias,

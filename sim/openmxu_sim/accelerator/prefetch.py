@@ -6,14 +6,15 @@
                            │ load
     on chip   [ in turn: those of one command, those of the next, ... ]    what lies where new ones come is forgotten
 
-The load for a command stands before the command in front of it, so that one is read while the other computes, unless
-both need the same rows. A command whose weights take more than half of the memory on chip is cut: by blocks of outputs,
-or else by blocks of inputs, or lines of the kernel, whose sums stay from one to the next. No bit changes.
+The load for a command stands as early as no command behind it needs the rows that it takes, and at most one other waits
+to be of use: so one is read while others compute. A command whose weights take more than half of the memory on chip is
+cut: by blocks of outputs, or else by blocks of inputs, or lines of the kernel, whose sums stay from one to the next. No
+bit changes.
 """
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import count, product
+from itertools import chain, count, product
 
 from openmxu.spec.accelerator import MOST_ROWS, AcceleratorConfig, exchanges, too_small, weights_of, weights_read
 from openmxu.spec.commands import KINDS, Command, Level
@@ -24,14 +25,24 @@ _LINE = 256
 _LONGEST = KINDS["load"].trips()["x"].most
 
 
-def with_loads(config: AcceleratorConfig, program: Sequence[Command], at: int) -> list[list[Command]]:
-    """Return, for each command, it or its parts, with loads of weights from the memory's word ``at`` on."""
+def with_loads(
+    config: AcceleratorConfig, program: Sequence[Command], at: int, images: Sequence[int] = ()
+) -> list[list[Command]]:
+    """Return, for each command, it or its parts, with loads of weights from the memory's word ``at`` on.
+
+    Rows of weights in a command are counted from one of ``images``, 0 by default.
+    """
     parts = [list(_cut(config, command)) for command in program]
     before: list[list[Command]] = [[] for _ in range(sum(map(len, parts)))]
+    begins = chain.from_iterable(
+        [image] * len(some) for image, some in zip(images or [0] * len(parts), parts, strict=True)
+    )
     held: dict[range, range] = {}  # rows of the image, and those on chip that have them
-    end, last, flat = 0, range(0), list[Command]()
-    for command in (command for some in parts for command in some):
-        used = weights_read(command, config.size)
+    flat, places = list[Command](), list[range]()  # commands, and which rows on chip they read
+    end = latest = 0  # the command that the last load stands before
+    users = list[int]()  # commands that needed one
+    for command, image in zip(chain.from_iterable(parts), begins, strict=True):
+        used = image + weights_read(command, config.size)
         rows = range(int(used.min()), int(used.max()) + 1) if used.size else range(0)  # they follow one another
         if rows and rows not in held:
             start = end if end + len(rows) <= _room(config) else 0
@@ -39,11 +50,18 @@ def with_loads(config: AcceleratorConfig, program: Sequence[Command], at: int) -
             place = range(start, end)
             held = {image: chip for image, chip in held.items() if not _meet(chip, place)}
             held[rows] = place
-            early = len(flat) - (bool(flat) and not _meet(place, last))
+            # The loader takes one command at a time, and what stands behind a load waits until it is taken: so the one
+            # before the last must have been of use.
+            first = max(users[-2] + 1 if users[1:] else 0, latest)
+            early = len(flat)
+            while early > first and not _meet(places[early - 1], place):
+                early -= 1
             before[early] += _loads(config, rows, place, at)
+            latest = early
+            users.append(len(flat))
         name = "reads" if exchanges(command) else "weights"
         moved = {name: held[rows].start} if rows else {}
-        last = held[rows] if rows else range(0)
+        places.append(held[rows] if rows else range(0))
         flat.append(replace(command, values={**command.values, **moved}))
     placed = iter([*loads, command] for loads, command in zip(before, flat, strict=True))
     return [[command for _ in some for command in next(placed)] for some in parts]

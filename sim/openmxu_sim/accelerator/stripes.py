@@ -19,7 +19,6 @@ from bisect import bisect_right
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import chain
 
 from openmxu.spec.accelerator import AcceleratorConfig, too_small, words_moved
 from openmxu.spec.commands import KINDS, Command, Level
@@ -58,11 +57,15 @@ def fit(
         pictures = _behind(size, network.pictures, {*early, *results})
     memory = size * (_end(size, pictures) + bool(config.beat)) * moves  # with a bus, row 0 comes from the last one
 
-    def commands(layer: Layer, at: int, exchange: bool) -> Iterator[Command]:
+    schedule = _Schedule(config, pictures, network.layers[:first])
+
+    def commands(layer: Layer, exchange: bool) -> Iterator[Command]:
         if config.beat and layer.name == network.layers[0].name:
             yield Command("load", {"rows": 0, "valid": size, "address": memory - size})
         if layer.name in early:
-            yield from _Striped(config, pictures, layer).commands(at, exchange)
+            yield from schedule.commands(layer, exchange)
+            if layer.name == network.layers[first - 1].name:
+                yield from schedule.finish()
             return
         if layer.name == network.layers[first].name:
             for name in (name for name in early if name in places):
@@ -71,7 +74,7 @@ def fit(
                 else:
                     yield from _border_of(size, places[name])  # a run before left other pictures there
         yield from _border_of(size, places[layer.name])
-        yield from commands_of(config, places, layer, at, exchange)
+        yield from commands_of(config, places, layer, exchange)
         if moves and layer.name in results:
             yield _move(size, "store", places[layer.name], pictures[layer.name], -places[layer.name].border[0])
 
@@ -167,37 +170,16 @@ class _Striped:
 
     def rows(self, lines: int) -> int:
         """Rows of an area for so many lines of results."""
-        return _end(self.config.size, self._area(0, lines))
+        return _end(self.config.size, self.area(0, lines))
 
-    def commands(self, at: int, exchange: bool) -> Iterator[Command]:
-        """The stripes, one behind another, or overlapping in two areas."""
-        height = self.pictures[self.layer.name].height
-        lines, areas = self._lines()
-        rows = self.rows(lines)
-        stripes = [
-            self._stripe(self._area(1 + index % areas * rows, min(lines, height - y)), y, at, exchange)
-            for index, y in enumerate(range(0, height, lines))
-        ]
-        if areas == 1:
-            yield from chain.from_iterable(chain(*stripe) for stripe in stripes)
-            return
-        loads, computes, stores = zip(*stripes, strict=True)
-        # While the first tile of a stripe computes, the stripe before is stored and the next one loaded; both use
-        # the other area.
-        head = 2 if self.layer.added else 1  # sums that stay are added to by the next command
-        yield from loads[0]
-        for stored, computed, loaded in zip(([], *stores), computes, (*loads[1:], []), strict=False):
-            yield from chain(computed[:head], stored, loaded, computed[head:])
-        yield from stores[-1]
-
-    def _lines(self) -> tuple[int, int]:
-        """Lines of results of a stripe, and areas: two, unless one has all lines, or two have no room for one each."""
+    def lines(self) -> tuple[int, bool]:
+        """Lines of results of a stripe, and whether it takes half of the scratchpad: if that has room for one."""
         (down, _), kernel, height = self.layer.stride, self.layer.extent[0], self.pictures[self.layer.name].height
         most = max(1, min(height, (_MOST_TRIPS - kernel) // down + 1))
         one, two = (bisect_right(range(1, most + 1), (self.config.rows - 1) // n, key=self.rows) for n in (1, 2))
-        return (two, 2) if two and one < height else (one, 1)
+        return (two, True) if two else (one, False)
 
-    def _area(self, base: int, lines: int) -> dict[str, Picture]:
+    def area(self, base: int, lines: int) -> dict[str, Picture]:
         """Where the scratchpad has what a stripe reads and writes."""
         layer, source, target = self.layer, self.pictures[self.layer.source], self.pictures[self.layer.name]
         above, left, _, right = layer.padding
@@ -208,12 +190,88 @@ class _Striped:
             area[name] = Picture(end, target.channels, lines, target.width, (0, 0, 0, 0))
         return area
 
-    def _stripe(self, area: dict[str, Picture], y: int, at: int, exchange: bool) -> tuple[list[Command], ...]:
-        """Loads, computations and the store of a stripe of results from line y on."""
-        layer, move = self.layer, partial(_move, self.config.size)
-        loads = [move("load", area["read"], self.pictures[layer.source], y * layer.stride[0] - layer.padding[0])]
+
+@dataclass(frozen=True)
+class _Stripe:
+    """Lines of a layer's results from ``y`` on."""
+
+    of: _Striped
+    y: int
+    area: Mapping[str, Picture]
+    half: bool
+    """Whether another one has room beside it."""
+
+    def loads(self) -> list[Command]:
+        layer, move = self.of.layer, partial(_move, self.of.config.size)
+        moves = [move("load", self.area["read"], self.of.pictures[layer.source], self._first)]
         if layer.added:
-            loads.append(move("load", area["added"], self.pictures[layer.added], y))
+            moves.append(move("load", self.area["added"], self.of.pictures[layer.added], self.y))
+        return moves
+
+    def computes(self, exchange: bool) -> list[Command]:
+        layer = self.of.layer
         inner = replace(layer, name="results", source="read", added=layer.added and "added")
-        computes = commands_of(self.config, area, inner, at, exchange)
-        return loads, computes, [move("store", area["results"], self.pictures[layer.name], y)]
+        return commands_of(self.of.config, self.area, inner, exchange)
+
+    def store(self) -> Command:
+        return _move(self.of.config.size, "store", self.area["results"], self.of.pictures[self.of.layer.name], self.y)
+
+    def needs(self, other: "_Stripe") -> bool:
+        """Whether it reads what another one computes."""
+        layer, results = self.of.layer, other.area["results"].height
+        lines = self.area["read"].plane // self.area["read"].pitch
+        asked = ((layer.source, self._first, lines), (layer.added, self.y, self.area["results"].height))
+        return any(
+            name == other.of.layer.name and first < other.y + results and other.y < first + count
+            for name, first, count in asked
+        )
+
+    @property
+    def _first(self) -> int:
+        """The first line that is read, borders included."""
+        return self.y * self.of.layer.stride[0] - self.of.layer.padding[0]
+
+
+class _Schedule:
+    """The stripes of all layers, one behind another: the next one is loaded while one is computed, where it can be."""
+
+    def __init__(self, config: AcceleratorConfig, pictures: Mapping[str, Picture], layers: Sequence[Layer]) -> None:
+        self._stripes = list[_Stripe]()
+        for layer in layers:
+            striped = _Striped(config, pictures, layer)
+            (lines, half), height = striped.lines(), pictures[layer.name].height
+            for y in range(0, height, lines):
+                base = 1 + half * (len(self._stripes) % 2) * ((config.rows - 1) // 2)
+                self._stripes.append(_Stripe(striped, y, striped.area(base, min(lines, height - y)), half))
+        self._loaded = self._done = 0
+        self._stored = 0
+
+    def commands(self, layer: Layer, exchange: bool) -> Iterator[Command]:
+        """The next stripes, which are of this layer."""
+        # While the first tile of a stripe computes, the stripe before is stored and the next one loaded; both use
+        # the other half.
+        head = 2 if layer.added else 1  # sums that stay are added to by the next command
+        while self._done < len(self._stripes) and self._stripes[self._done].of.layer.name == layer.name:
+            stripe = self._stripes[self._done]
+            if self._loaded == self._done:
+                yield from self.finish()
+                yield from self._load()
+            computes = stripe.computes(exchange)
+            yield from computes[:head]
+            yield from self.finish()
+            following = self._stripes[self._done + 1 : self._done + 2]
+            if stripe.half and all(each.half and not each.needs(stripe) for each in following):
+                yield from self._load()
+            yield from computes[head:]
+            self._done += 1
+
+    def finish(self) -> Iterator[Command]:
+        """Store what is computed."""
+        for stripe in self._stripes[self._stored : self._done]:
+            yield stripe.store()
+        self._stored = self._done
+
+    def _load(self) -> Iterator[Command]:
+        for stripe in self._stripes[self._loaded : self._loaded + 1]:
+            yield from stripe.loads()
+            self._loaded += 1
