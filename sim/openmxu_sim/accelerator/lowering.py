@@ -19,7 +19,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import accumulate, product, starmap
+from itertools import accumulate, pairwise, product, starmap
 from typing import NamedTuple
 
 import numpy as np
@@ -392,7 +392,7 @@ def commands_of(
         return [Command("matmul", {**_first(layer, source, target, _PIXEL), "weights": 0, **_ends(layer)}, levels)]
     lines = max(1, min(target.height, config.depth // target.width))
     commands = []
-    places = product(_parts(target.height, lines), _parts(target.width, min(target.width, config.depth)))
+    places = product(parts(target.height, lines), parts(target.width, config.depth))
     for part in starmap(_Tile, places):
         if layer.weight is None:
             levels = _loops(layer, source, target, part) | {"block": Level(outputs, source.plane, target.plane)}
@@ -430,8 +430,11 @@ def _is_mean(config: AcceleratorConfig, layer: Layer, target: Picture) -> bool:
     return all((part == first[: len(part)]).all() for part in parts)
 
 
-def _parts(size: int, most: int) -> list[range]:
-    return [range(first, min(first + most, size)) for first in range(0, size, most)]
+def parts(size: int, most: int) -> list[range]:
+    """Parts of so many lines at most, as equal as can be: tiles that are too short take as long as others."""
+    count = -(-size // most)
+    ends = [size * index // count for index in range(count + 1)]
+    return [range(*pair) for pair in pairwise(ends)]
 
 
 def _loops(layer: Layer, source: Picture, target: Picture, tile: _Tile) -> dict[str, Level]:
@@ -505,8 +508,9 @@ def _exchanged(config: AcceleratorConfig, layer: Layer, source: Picture, target:
     size, bias = config.size, int(layer.bias is not None)
     tiles = source.blocks(size) * math.prod(layer.kernel) + bias
     room, outputs = min(config.weights, MOST_ROWS), target.blocks(size)
-    most = (room // 2 // (tiles * size) or room // (tiles * size)) if config.beat else outputs
-    chunk = min(config.depth // size, most)
+    chunk = config.depth // size
+    if config.beat:  # the fewest that fill a tile: loads of the next ones begin as soon
+        chunk = min(chunk, room // (tiles * size), -(-config.unit.shortest_tile // size))
     whole = (source.height, source.width) == layer.kernel and (target.height, target.width) == (1, 1)
     if layer.weight is None or layer.groups > 1 or layer.added or any(source.border) or not whole:
         return []

@@ -19,10 +19,21 @@ from bisect import bisect_right
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import product
 
 from openmxu.spec.accelerator import AcceleratorConfig, too_small, words_moved
 from openmxu.spec.commands import KINDS, Command, Level
-from openmxu_sim.accelerator.lowering import Layer, Lowered, Network, Picture, Shape, commands_of, compose, prepare
+from openmxu_sim.accelerator.lowering import (
+    Layer,
+    Lowered,
+    Network,
+    Picture,
+    Shape,
+    commands_of,
+    compose,
+    parts,
+    prepare,
+)
 
 _MOST_TRIPS = KINDS["load"].trips()["y"].most
 
@@ -160,6 +171,27 @@ def _move(size: int, opcode: str, inner: Picture, outer: Picture, y: int) -> Com
     return Command(opcode, {"rows": inner.base, "valid": size, "address": address}, levels)
 
 
+_SHORT = 512
+"""Rows of an image that are loaded at a time, while others are computed."""
+
+
+def _pieces(load: Command) -> Iterator[Command]:
+    """A load in parts: of some blocks of channels, or of some lines of one."""
+    (x, y, block), values = (load.levels[name] for name in ("x", "y", "block")), load.values
+    lines = max(1, _SHORT // x.trips)
+    blocks = max(1, lines // y.trips)
+    for b, line in product(range(0, block.trips, blocks), range(0, y.trips, lines)):
+        moved = {
+            "rows": values["rows"] + b * block.stride + line * y.stride,
+            "address": values["address"] + b * block.other + line * y.other,
+        }
+        levels = {
+            "y": y._replace(trips=min(lines, y.trips - line)),
+            "block": block._replace(trips=min(blocks, block.trips - b)),
+        }
+        yield replace(load, values={**values, **moved}, levels={**load.levels, **levels})
+
+
 @dataclass(frozen=True)
 class _Striped:
     """A layer whose pictures are in the memory."""
@@ -206,7 +238,7 @@ class _Stripe:
         moves = [move("load", self.area["read"], self.of.pictures[layer.source], self._first)]
         if layer.added:
             moves.append(move("load", self.area["added"], self.of.pictures[layer.added], self.y))
-        return moves
+        return [piece for each in moves for piece in _pieces(each)]
 
     def computes(self, exchange: bool) -> list[Command]:
         layer = self.of.layer
@@ -232,6 +264,17 @@ class _Stripe:
         return self.y * self.of.layer.stride[0] - self.of.layer.padding[0]
 
 
+def _evenly(computes: Sequence[Command], loads: Sequence[Command]) -> Iterator[Command]:
+    """Commands with loads between them: loads of weights, which come between, too, wait for one alone."""
+    given = 0
+    for index, command in enumerate((*computes, None), 1):
+        upto = len(loads) * index // (len(computes) + 1)
+        yield from loads[given:upto]
+        given = upto
+        if command is not None:
+            yield command
+
+
 class _Schedule:
     """The stripes of all layers, one behind another: the next one is loaded while one is computed, where it can be."""
 
@@ -239,10 +282,10 @@ class _Schedule:
         self._stripes = list[_Stripe]()
         for layer in layers:
             striped = _Striped(config, pictures, layer)
-            (lines, half), height = striped.lines(), pictures[layer.name].height
-            for y in range(0, height, lines):
+            lines, half = striped.lines()
+            for part in parts(pictures[layer.name].height, lines):
                 base = 1 + half * (len(self._stripes) % 2) * ((config.rows - 1) // 2)
-                self._stripes.append(_Stripe(striped, y, striped.area(base, min(lines, height - y)), half))
+                self._stripes.append(_Stripe(striped, part.start, striped.area(base, len(part)), half))
         self._loaded = self._done = 0
         self._stored = 0
 
@@ -260,9 +303,8 @@ class _Schedule:
             yield from computes[:head]
             yield from self.finish()
             following = self._stripes[self._done + 1 : self._done + 2]
-            if stripe.half and all(each.half and not each.needs(stripe) for each in following):
-                yield from self._load()
-            yield from computes[head:]
+            ahead = stripe.half and all(each.half and not each.needs(stripe) for each in following)
+            yield from _evenly(computes[head:], [*self._load()] if ahead else [])
             self._done += 1
 
     def finish(self) -> Iterator[Command]:
