@@ -231,7 +231,7 @@ def test_accelerators_share_a_memory(monkeypatch: pytest.MonkeyPatch, shown: Sai
     [alone], (first, last) = reports
     assert first.cycles != last.cycles
     assert f"| {max(first.cycles, last.cycles):,} |" in out
-    assert alone.cycles < min(first.cycles, last.cycles)
+    assert alone.cycles <= min(first.cycles, last.cycles)
 
 
 @needs_compiler

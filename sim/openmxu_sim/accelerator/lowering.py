@@ -28,7 +28,7 @@ from openmxu.spec.accelerator import MOST_ROWS, AcceleratorConfig, check_room, e
 from openmxu.spec.commands import KINDS, Command, Level
 from openmxu_sim import golden
 from openmxu_sim.accelerator.definition import Halves, Memories
-from openmxu_sim.accelerator.prefetch import with_loads
+from openmxu_sim.accelerator.prefetch import cycles_of, with_loads
 from openmxu_sim.accelerator.waits import with_waits
 from openmxu_sim.accelerator.weight_rows import flowing, identity, pieces, tiles
 from openmxu_sim.operands.aliases import Floats
@@ -270,7 +270,7 @@ def compose(
                 layer.weight[: config.size] if _is_mean(config, layer, network.pictures[layer.name]) else layer.weight
             )
             weights += [tiles(config.size, weight, layer.bias), *([identity(config.size)] if layer.added else [])]
-        cycles = _cycles(config, program[first:])
+        cycles = cycles_of(config, program[first:])
         reports.append(LayerReport(layer.name, range(first, len(program)), cycles, network.products[layer.name]))
     rows = np.concatenate(weights) if weights else np.zeros((0, config.size), np.uint16)
     if len(rows) > config.weights and not config.beat:
@@ -375,7 +375,7 @@ def _shorter(config: AcceleratorConfig, layer: Layer, pictures: Mapping[str, Pic
     exchanged = _exchanged(config, layer, pictures[layer.source], pictures[layer.name])
     if exchanged and (config.beat or at + sum(rows_fed(command).size for command in exchanged) <= MOST_ROWS):
         plain = _matmul(config, layer, pictures, _PIXEL, range(pictures[layer.name].blocks(config.size)))
-        return exchanged if _cycles(config, exchanged) < _cycles(config, [plain]) else []
+        return exchanged if cycles_of(config, exchanged) < cycles_of(config, [plain]) else []
     return []
 
 
@@ -532,15 +532,3 @@ def _exchanged(config: AcceleratorConfig, layer: Layer, source: Picture, target:
         levels = {"x": Level(size, 1), "y": Level(count, size, target.plane), "block": Level(tiles, count * size)}
         commands.append(Command("matmul", values, levels))
     return commands
-
-
-def _cycles(config: AcceleratorConfig, commands: Sequence[Command]) -> int:
-    """Cycles of commands by the formula: T · max(m, shortest tile), or the rows that a pool reads."""
-    total = 0
-    for command in (each for each in commands if each.kind.engine == "compute"):
-        trips = {name: level.trips for name, level in command.levels.items()}
-        tile = trips["x"] * trips["y"]
-        if command.opcode == "matmul":
-            tile = max(tile, config.unit.shortest_tile)
-        total += tile * math.prod(count for name, count in trips.items() if name not in ("x", "y"))
-    return total

@@ -6,21 +6,26 @@
                            │ load
     on chip   [ in turn: those of one command, those of the next, ... ]    what lies where new ones come is forgotten
 
-The load for a command stands as early as no command behind it needs the rows that it takes, and at most one other waits
-to be of use: so one is read while others compute. A command whose weights take more than half of the memory on chip is
-cut: by blocks of outputs, or else by blocks of inputs, or lines of the kernel, whose sums stay from one to the next. No
-bit changes.
+The load for a command stands as early as no command behind it needs the rows that it takes, and as it delays none, by
+a model of their times: so weights are read while others compute. A command whose weights take more than an eighth of
+the memory on chip is cut by blocks of outputs; one that takes more than all of it, by blocks of inputs or lines of the
+kernel, whose sums stay from one to the next. No bit changes.
 """
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import chain, count, product
 
 from openmxu.spec.accelerator import MOST_ROWS, AcceleratorConfig, exchanges, too_small, weights_of, weights_read
 from openmxu.spec.commands import KINDS, Command, Level
+from openmxu.spec.formats import BF16
 
 _LINE = 256
 """The fewest rows in the innermost level of a load of several lines."""
+
+_PARTS = 8
+"""A command has at most such a part of the memory's rows, if blocks of outputs allow: loads find room sooner."""
 
 _LONGEST = KINDS["load"].trips()["x"].most
 
@@ -39,32 +44,86 @@ def with_loads(
     )
     held: dict[range, range] = {}  # rows of the image, and those on chip that have them
     flat, places = list[Command](), list[range]()  # commands, and which rows on chip they read
-    end = latest = 0  # the command that the last load stands before
-    users = list[int]()  # commands that needed one
+    end = latest = 0  # of the last place; the command that the last load stands before
+    times = _Times(config)
     for command, image in zip(chain.from_iterable(parts), begins, strict=True):
         used = image + weights_read(command, config.size)
         rows = range(int(used.min()), int(used.max()) + 1) if used.size else range(0)  # they follow one another
+        ready = 0
         if rows and rows not in held:
             start = end if end + len(rows) <= _room(config) else 0
             end = start + len(rows)
             place = range(start, end)
             held = {image: chip for image, chip in held.items() if not _meet(chip, place)}
             held[rows] = place
-            # The loader takes one command at a time, and what stands behind a load waits until it is taken: so the one
-            # before the last must have been of use.
-            first = max(users[-2] + 1 if users[1:] else 0, latest)
             early = len(flat)
-            while early > first and not _meet(places[early - 1], place):
+            while early > max(latest, times.first) and not _meet(places[early - 1], place):
                 early -= 1
-            before[early] += _loads(config, rows, place, at)
-            latest = early
-            users.append(len(flat))
+            if early and _meet(places[early - 1], place):  # its rows are free when the next command computes
+                early = next((index + 1 for index in range(early, len(flat)) if places[index]), len(flat))
+            loads = list(_loads(config, rows, place, at))
+            before[early] += loads
+            latest, ready = early, times.load(loads, early)
         name = "reads" if exchanges(command) else "weights"
         moved = {name: held[rows].start} if rows else {}
         places.append(held[rows] if rows else range(0))
         flat.append(replace(command, values={**command.values, **moved}))
+        times.add(command, ready)
     placed = iter([*loads, command] for loads, command in zip(before, flat, strict=True))
     return [[command for _ in some for command in next(placed)] for some in parts]
+
+
+class _Times:
+    """When commands begin and end, by a simple model: a row takes its beats on the bus, tiles their rows.
+
+    The loader takes one load at a time, and what stands behind a load waits until it is taken. So a load may stand
+    before a command if the loader is free before the command in front of that ends.
+    """
+
+    def __init__(self, config: AcceleratorConfig) -> None:
+        self._config = config
+        self._begins, self._ends = list[int](), list[int]()
+        self._free = 0  # when the loader is
+
+    @property
+    def first(self) -> int:
+        """The first command before which a load delays none."""
+        return next((index + 1 for index, end in enumerate(self._ends) if end >= self._free), len(self._ends))
+
+    def load(self, loads: Sequence[Command], early: int) -> int:
+        """Load before a command; when that is done."""
+        self._free = max(self._free, self._begins[early - 1] if early else 0)
+        self._free += sum(map(self._beats, loads))
+        return self._free
+
+    def add(self, command: Command, ready: int) -> None:
+        """One more command, which begins when it is ready."""
+        begin, end = (some[-1] if some else 0 for some in (self._begins, self._ends))
+        if command.opcode == "load":
+            begin = max(begin, self._free)
+            self._free = begin + self._beats(command)
+            end = max(end, begin)
+        elif command.kind.engine == "compute":
+            begin = max(end, ready)
+            end = begin + cycles_of(self._config, [command])
+        self._begins.append(begin)
+        self._ends.append(end)
+
+    def _beats(self, load: Command) -> int:
+        rows = math.prod(level.trips for level in load.levels.values())
+        return rows * -(-load.values["valid"] * BF16.width // self._config.beat)
+
+
+def cycles_of(config: AcceleratorConfig, commands: Sequence[Command]) -> int:
+    """Cycles of commands by the formula: T · max(m, shortest tile), or the rows that a pool reads."""
+    total = 0
+    for command in (each for each in commands if each.kind.engine == "compute"):
+        trips = {name: level.trips for name, level in command.levels.items()}
+        tile = trips["x"] * trips["y"]
+        if command.opcode == "matmul":
+            tile = max(tile, config.unit.shortest_tile)
+        total += tile * math.prod(count for name, count in trips.items() if name not in ("x", "y"))
+    return total
 
 
 def _room(config: AcceleratorConfig) -> int:
@@ -90,13 +149,13 @@ def _loads(config: AcceleratorConfig, rows: range, place: range, at: int) -> Ite
 
 def _cut(config: AcceleratorConfig, command: Command) -> Iterator[Command]:
     """Parts whose weights are at most half of the memory on chip, or all of it if that is not possible."""
-    if command.opcode != "matmul" or exchanges(command) or weights_of(command, config.size) <= _room(config) // 2:
+    if command.opcode != "matmul" or exchanges(command) or weights_of(command, config.size) <= _room(config) // _PARTS:
         yield command
         return
     levels, values = command.levels, command.values
     n = levels["n"]
     one = weights_of(command, config.size) // n.trips
-    most = max(1, _room(config) // 2 // one)
+    most = max(1, _room(config) // _PARTS // one)
     for first in range(0, n.trips, most):
         moved = {"reads": first * n.stride, "writes": first * n.other, "weights": first * one}
         yield from _cut_sums(

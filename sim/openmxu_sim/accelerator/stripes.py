@@ -21,7 +21,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
 
-from openmxu.spec.accelerator import AcceleratorConfig, too_small, words_moved
+import numpy as np
+
+from openmxu.spec.accelerator import AcceleratorConfig, rows_read, rows_written, too_small, words_moved
 from openmxu.spec.commands import KINDS, Command, Level
 from openmxu_sim.accelerator.lowering import (
     Layer,
@@ -78,14 +80,16 @@ def fit(
             if layer.name == network.layers[first - 1].name:
                 yield from schedule.finish()
             return
+        loads = list[Command]()
         if layer.name == network.layers[first].name:
             for name in (name for name in early if name in places):
                 if moves:
-                    yield _move(size, "load", places[name], pictures[name], -places[name].border[0])
+                    whole = _move(size, "load", places[name], pictures[name], -places[name].border[0])
+                    loads += _pieces(whole)
                 else:
                     yield from _border_of(size, places[name])  # a run before left other pictures there
         yield from _border_of(size, places[layer.name])
-        yield from commands_of(config, places, layer, exchange)
+        yield from _as_needed(config, commands_of(config, places, layer, exchange), loads)
         if moves and layer.name in results:
             yield _move(size, "store", places[layer.name], pictures[layer.name], -places[layer.name].border[0])
 
@@ -273,6 +277,18 @@ def _evenly(computes: Sequence[Command], loads: Sequence[Command]) -> Iterator[C
         given = upto
         if command is not None:
             yield command
+
+
+def _as_needed(config: AcceleratorConfig, computes: Sequence[Command], loads: Sequence[Command]) -> Iterator[Command]:
+    """Commands, each behind the loads of what it reads; other loads come last."""
+    written = [(load, rows_written(load)) for load in loads]
+    needed = np.zeros(config.rows, np.bool_)
+    for command in computes:
+        needed[rows_read(command)] = True
+        yield from (load for load, rows in written if needed[rows].any())
+        written = [(load, rows) for load, rows in written if not needed[rows].any()]
+        yield command
+    yield from (load for load, _ in written)
 
 
 class _Schedule:

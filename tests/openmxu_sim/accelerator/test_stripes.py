@@ -268,9 +268,9 @@ def test_a_load_comes_a_command_early() -> None:
         "matmul reads=0 writes=43 weights=16 bias emit kx=3:1\nend"
     )
     parts = """load rows=0 valid=4 address=1000 into_weights x=16:1:4 y=1:16:64
-        load rows=16 valid=4 address=1064 into_weights x=14:1:4 y=1:14:56
         matmul reads=0 writes=40 weights=0 emit kx=4:1
 
+        load rows=16 valid=4 address=1064 into_weights x=14:1:4 y=1:14:56
         matmul reads=0 writes=41 weights=16 bias emit kx=3:1
 
         load rows=0 valid=4 address=1120 into_weights x=32:1:4 y=1:32:128
@@ -284,11 +284,11 @@ def test_a_load_comes_a_command_early() -> None:
 
 
 def test_parts_of_a_command() -> None:
-    """Half of the memory at most for blocks of outputs; a sum in parts, the first with biases, the last with ReLU."""
+    """An eighth of the memory for blocks of outputs; a sum in parts, the first with biases, the last with ReLU."""
     text = "matmul reads=5 writes=9 weights=7 bias emit relu x=2:1:1 kx=2:1 block={}:20 n=6:3:30\nend"
-    for blocks, counts in ((1, [3, 3]), (9, [1] * 18)):
+    for blocks, weights, counts in ((1, 256, [3, 3]), (9, 64, [1] * 18)):
         program = assemble(text.format(blocks))
-        config = replace(_BUS, weights=64)
+        config = replace(_BUS, weights=weights)
         parts = [command for command in with_loads(config, program, 0)[0] if command.opcode == "matmul"]
         assert [command.levels["n"].trips for command in parts] == counts
         assert sum(weights_of(command, 4) for command in parts) == weights_of(program[0], 4)
