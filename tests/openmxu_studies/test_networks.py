@@ -1,6 +1,7 @@
 """Networks on accelerators of several sizes: their shapes, and what is found of them."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -14,7 +15,8 @@ pytest.importorskip("onnxruntime", reason="onnxruntime is not installed: make se
 from onnx import numpy_helper
 
 from openmxu_sim.onnx.runtime import Session  # needs ONNX
-from openmxu_studies.networks import runs, shapes
+from openmxu_studies.networks import foreign, runs, shapes
+from openmxu_studies.networks.foreign import Share
 from openmxu_studies.networks.sizes import Case, Finding, Networks, to_markdown
 
 from ..conftest import Said, needs_compiler
@@ -81,10 +83,28 @@ def test_record() -> None:
     record = Networks(
         "2026-01-01", "a machine", {"numpy": "2"}, True, (_FINDING, Finding(_CASE, 9, 9, 0, 9, 1, 0, 0, 0, 0))
     )
+    shares = (Share("some==1", "a", 100, 90, 3, 7, "1 Sin"), Share("other==2", "b", 0, 0, 0, 0, "it is wrong"))
+    record = replace(record, foreign=(*shares, replace(shares[0], machine=89)))
     assert Networks.of_json(record.to_json()) == record
     text = to_markdown(record)
     assert "| ResNet-20 | 2x2, 1 stage, bank of 16, 4K + 4K, 32 bits | 400 | 300 | 62.5% | 800 | 2.00 |" in text
-    assert "3.50 bytes a cycle | 25.0% | 1.5 s | 0 of 64 |" in text
+    assert "2 of 3 models from packages compile as they are, 1 of them with 90% or more of their products on" in text
+    assert "| some==1 | a | 100 | 90.0% | 3 | 7 | 1 Sin |" in text
+    assert "| other==2 | b | 0 | 0.0% | refused | 0 | it is wrong |" in text
+    assert "3.50 bytes a cycle | 25.0% | 50.0% | 1.5 s | 0 of 64 |" in text
+
+
+def test_a_share(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By hand: a convolution of 9 places with 2 x 3 weights, one of the host's with 4."""
+    text = "g (float[n, 3, 3, 3] x) => (o) { a = Conv (x, w) b = Sin (a) c = Sin (b) o = MatMul (c, c) }"
+    model = graphs.model(text, w=np.ones((2, 3, 1, 1), np.float32)).SerializeToString()
+    monkeypatch.setattr(
+        foreign, "from_pypi", lambda package, names: [model] if (package, names) == ("p==1", ["d/m.onnx"]) else []
+    )
+    found = foreign.share(foreign.Foreign("p==1", "d/m.onnx", {"x": (1, 3, 3, 3)}))
+    assert replace(found, cycles=0) == Share("p==1", "m", 54 + 54, 54, 2, 0, "2 Sin, 1 MatMul")
+    assert found.cycles > 0
+    assert foreign.share(foreign.Foreign("p==1", "d/m.onnx", {})).host.startswith("input x must have sizes")
 
 
 def test_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shown: Said) -> None:

@@ -124,6 +124,16 @@ def compile_network(
 def _compile_model(
     model: "Path | ModelProto", config: "AcceleratorConfig", sizes: "Sizes | None"
 ) -> "tuple[CompiledNetwork, Partition]":
+    network, found = compile_parts(model, config, sizes)
+    for line in _share(found):
+        tell(line)
+    return network, found
+
+
+def compile_parts(
+    model: "Path | ModelProto | bytes", config: "AcceleratorConfig", sizes: "Sizes | None"
+) -> "tuple[CompiledNetwork, Partition]":
+    """Compile an ONNX model for an accelerator with as many commands as there can be; also what is left."""
     from openmxu.spec.accelerator import MOST_PROGRAM
     from openmxu_sim.accelerator.container import CompiledNetwork, HostPart, MachinePart
     from openmxu_sim.accelerator.stripes import fit
@@ -132,8 +142,6 @@ def _compile_model(
 
     config = replace(config, program=MOST_PROGRAM)
     found = partition(model, sizes, config)
-    for line in _share(found):
-        tell(line)
     parts = list[HostPart | MachinePart]()
     for part in found.parts:
         if isinstance(part, Layers):

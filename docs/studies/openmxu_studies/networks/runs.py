@@ -23,6 +23,7 @@ from openmxu_sim.commands.run_accelerator import compile_network, fitted
 from openmxu_sim.onnx import Network
 from openmxu_sim.onnx.runtime import ModelProto, load
 from openmxu_sim.operands.aliases import Progress
+from openmxu_studies.networks.foreign import shares
 from openmxu_studies.networks.shapes import resnet20, resnet50, transformer_block
 from openmxu_studies.networks.sizes import Case, Finding, Networks
 from openmxu_studies.pretrained.ask import MAGIKA
@@ -62,13 +63,14 @@ def networks(*, full: bool = False, cluster: str | None = None, progress: Progre
             findings.append(found)
             if progress is not None:
                 progress(len(findings), len(cases))
+    foreign = tuple(shares(progress)) if full else ()
     tools = {
         **provenance(),
         "Python": platform.python_version(),
         "numpy": version("numpy"),
         "C compiler": compiler_version(),
     }
-    return Networks(datetime.date.today().isoformat(), machine_name(), tools, full, tuple(findings))
+    return Networks(datetime.date.today().isoformat(), machine_name(), tools, full, tuple(findings), foreign)
 
 
 def measure(case: Case) -> Finding:

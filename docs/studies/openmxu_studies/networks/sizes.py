@@ -1,9 +1,10 @@
 """The record: networks on machines of several sizes."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from openmxu.pages.tables import counted, table
+from openmxu_studies.networks.foreign import BEAT, MACHINE, Share
 from openmxu_studies.spread import Studied
 
 
@@ -61,6 +62,8 @@ class Networks(Studied):
     """All findings."""
 
     findings: tuple[Finding, ...]
+    foreign: tuple[Share, ...] = ()
+    """Of networks from packages."""
 
 
 _SCALE_SIM = "SCALE-Sim 3.0.0, a model: weight stationary, no stalls; run on 2026-11-27"
@@ -89,6 +92,8 @@ def to_markdown(report: Networks) -> str:
         heads = ["network", "unit", "cycles by the formula", "useful", "bytes on its streams", "a cycle"]
         lines += ["", "By the formula of the unit, as the accelerator leaves softmax and norms to the host:", ""]
         lines += [table(heads, rows)]
+    if report.foreign:
+        lines += ["", *_foreign(report.foreign)]
     heads = ["machine of others", "network", "array", "cycles", "useful"]
     lines += ["", "Others, on networks of the same name:", "", table(heads, [list(row) for row in OTHERS])]
     return "\n".join(lines) + "\n"
@@ -112,6 +117,36 @@ def _simulated(found: Finding) -> Iterator[str]:
     yield f"{found.hidden:.1%}"
     yield f"{found.seconds:.1f} s"
     yield f"{found.differing} of {found.words:,}"
+
+
+def _foreign(shares: Sequence[Share]) -> Iterator[str]:
+    """Their table, and how many have most of their products on the accelerator."""
+    rows, columns, stages, depth, scratchpad, weights = MACHINE
+    taken = [each for each in shares if each.parts]
+    most = sum(each.machine >= _MOST * each.products for each in taken if each.products)
+    machine = f"{rows}x{columns}, {counted(stages, 'stage')}, bank of {depth}, {scratchpad} + {weights}, {BEAT} bits"
+    yield (
+        f"{len(taken)} of {len(shares)} models from packages compile as they are, {most} of them with {_MOST:.0%} or "
+        f"more of their products on the accelerator, here of {machine}:"
+    )
+    yield ""
+    heads = ["package", "model", "products", "on the accelerator", "parts", "cycles by the formula", "of the host"]
+    cells = [
+        [
+            each.package,
+            each.model,
+            f"{each.products:,}",
+            f"{each.machine / max(each.products, 1):.1%}",
+            str(each.parts or "refused"),
+            f"{each.cycles:,}",
+            each.host,
+        ]
+        for each in shares
+    ]
+    yield table(heads, cells)
+
+
+_MOST = 0.9
 
 
 def _derived(found: Finding) -> Iterator[str]:
