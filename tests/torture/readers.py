@@ -31,7 +31,7 @@ from openmxu_boards.protocol import Decoder, Identity, Reply, encode
 from openmxu_boards.replay import folder
 from openmxu_layout import kit
 from openmxu_layout.check import decks
-from openmxu_sim.accelerator import container, lowering, views
+from openmxu_sim.accelerator import container, lowering, pictures
 from openmxu_sim.commands import run_accelerator, run_networks
 from openmxu_sim.energy import workloads
 from openmxu_sim.golden.specifications import find_operand, find_sum
@@ -94,7 +94,7 @@ def _networks() -> list[bytes]:
     first = lowering.Layer("first", "x", (3, 3), (1, 1), (1, 1, 1, 1), weight, relu=True)
     pool = lowering.Layer("pool", "first", (2, 2), (2, 2))
     lowered = lowering.lower(_CONFIG, {"x": (1, 4, 4)}, [first, pool])
-    source, result = (views.View((1, *shape), (1, *shape)) for shape in ((1, 4, 4), (2, 2, 2)))
+    source, result = (pictures.View((1, *shape), (1, *shape)) for shape in ((1, 4, 4), (2, 2, 2)))
     ports = (container.Port("x", "x", source),), (container.Port("p", "pool", result),)
     parts = container.MachinePart(lowered, *ports), container.HostPart(b"a model", ("p",), ("y",))
     inputs = (container.Input("x", (1, 1, 4, 4), "float32"),)

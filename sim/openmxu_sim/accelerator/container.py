@@ -13,8 +13,8 @@ import numpy.typing as npt
 
 from openmxu.spec.accelerator import AcceleratorConfig, check_program
 from openmxu.spec.commands import WORDS, Command
-from openmxu_sim.accelerator.lowering import LayerReport, Lowered, Packing, Picture
-from openmxu_sim.accelerator.views import View
+from openmxu_sim.accelerator.lowering import LayerReport, Lowered
+from openmxu_sim.accelerator.pictures import Packing, Picture, View
 from openmxu_sim.accelerator.waits import check_waits
 from openmxu_sim.operands.npy import read_arrays
 

@@ -19,7 +19,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import accumulate, pairwise, product, starmap
+from itertools import accumulate, product, starmap
 from typing import NamedTuple
 
 import numpy as np
@@ -28,80 +28,13 @@ from openmxu.spec.accelerator import MOST_ROWS, AcceleratorConfig, check_room, e
 from openmxu.spec.commands import KINDS, Command, Level
 from openmxu_sim import golden
 from openmxu_sim.accelerator.definition import Halves, Memories
+from openmxu_sim.accelerator.pictures import PLAIN, Packing, Picture, Shape, parts
 from openmxu_sim.accelerator.prefetch import cycles_of, with_loads
 from openmxu_sim.accelerator.waits import with_waits
 from openmxu_sim.accelerator.weight_rows import flowing, identity, pieces, tiles
 from openmxu_sim.operands.aliases import Floats
 
-Shape = tuple[int, int, int]
-"""Channels, lines and pixels of a picture."""
-
-
-class Packing(NamedTuple):
-    """Pixels of the network's input in one row, channel by channel: those below a line of the kernel, or some."""
-
-    kernel: int = 1
-    stride: int = 1
-    padding: tuple[int, int] = (0, 0)
-    width: int = 0
-    """Pixels of a line before they are packed; 0: as many as after."""
-
-    def apply(self, values: Floats) -> Floats:
-        """Return a picture (channels, y, x) with the channels of ``kernel`` pixels at each place."""
-        padded = np.pad(values, ((0, 0), (0, 0), self.padding))
-        windows = np.lib.stride_tricks.sliding_window_view(padded, self.kernel, axis=2)[:, :, :: self.stride]
-        channels = self.kernel * len(values)
-        return np.ascontiguousarray(windows.transpose(3, 0, 1, 2)).reshape(channels, *windows.shape[1:3])
-
-
-_PLAIN = Packing()
 _MOST_TRIPS = KINDS["matmul"].trips()["block"].most
-
-
-@dataclass(frozen=True)
-class Picture:
-    """Channels of pixels in the scratchpad."""
-
-    base: int
-    channels: int
-    height: int
-    width: int
-    border: tuple[int, int, int, int]
-    """Lines above, pixels on the left, lines below, pixels on the right, all of them zeros."""
-    packing: Packing = _PLAIN
-
-    @property
-    def pitch(self) -> int:
-        """Rows from a line to the next."""
-        return self.border[1] + self.width + self.border[3]
-
-    @property
-    def plane(self) -> int:
-        """Rows from a block of channels to the next."""
-        return (self.border[0] + self.height + self.border[2]) * self.pitch
-
-    @property
-    def shape(self) -> Shape:
-        """Channels, lines and pixels before they are packed."""
-        return self.channels // self.packing.kernel, self.height, self.packing.width or self.width
-
-    def row(self, y: int, x: int) -> int:
-        """The row of a pixel in block 0, borders included."""
-        return self.base + (self.border[0] + y) * self.pitch + self.border[1] + x
-
-    def blocks(self, size: int) -> int:
-        """Blocks of so many channels."""
-        return -(-self.channels // size)
-
-    def end(self, size: int) -> int:
-        """The row behind it."""
-        return self.base + self.blocks(size) * self.plane
-
-    def rows(self, size: int) -> np.ndarray:
-        """The rows of all pixels, (block, y, x)."""
-        lines, pixels = np.arange(self.height) * self.pitch, np.arange(self.width)
-        planes = np.arange(self.blocks(size)) * self.plane
-        return np.add.outer(np.add.outer(planes, lines), pixels) + self.row(0, 0)
 
 
 @dataclass(frozen=True)
@@ -239,7 +172,7 @@ def prepare(config: AcceleratorConfig, sources: Mapping[str, Shape], layers: Seq
     pictures, end = dict[str, Picture](), 0
     for name, (channels, height, width) in shapes.items():
         border = _border(name, layers)
-        pictures[name] = Picture(end, channels, height, width, border, packings.get(name, _PLAIN))
+        pictures[name] = Picture(end, channels, height, width, border, packings.get(name, PLAIN))
         end = pictures[name].end(config.size)
     return Network(layers, pictures, products)
 
@@ -325,12 +258,12 @@ def _packed(size: int, shape: Shape, layers: list[Layer], source: str) -> tuple[
     readers = [layer for layer in layers if source in (layer.source, layer.added)]
     [first] = readers if len(readers) == 1 else [None]
     if first is None or first.weight is None or first.added == source or first.dilation[1] > 1:
-        return layers, _PLAIN
+        return layers, PLAIN
     (above, left, below, right), kernel, (down, step) = first.padding, first.kernel[1], first.stride
     most = size // shape[0]
     pixels = kernel if kernel <= most else most // step * step
     if pixels < 1 or -(-kernel // pixels) >= kernel > 1:
-        return layers, _PLAIN
+        return layers, PLAIN
     columns, apart = -(-kernel // pixels), max(1, pixels // step)
     places = (shape[2] + left + right - kernel) // step + 1 + (columns - 1) * apart
     behind = max(0, (places - 1) * step + pixels - left - shape[2])
@@ -428,13 +361,6 @@ def _is_mean(config: AcceleratorConfig, layer: Layer, target: Picture) -> bool:
     first = layer.weight[: config.size]
     parts = (layer.weight[at:][: config.size] for at in range(0, len(layer.weight), config.size))
     return all((part == first[: len(part)]).all() for part in parts)
-
-
-def parts(size: int, most: int) -> list[range]:
-    """Parts of so many lines at most, as equal as can be: tiles that are too short take as long as others."""
-    count = -(-size // most)
-    ends = [size * index // count for index in range(count + 1)]
-    return [range(*pair) for pair in pairwise(ends)]
 
 
 def _loops(layer: Layer, source: Picture, target: Picture, tile: _Tile) -> dict[str, Level]:

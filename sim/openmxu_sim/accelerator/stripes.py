@@ -25,17 +25,8 @@ import numpy as np
 
 from openmxu.spec.accelerator import AcceleratorConfig, rows_read, rows_written, too_small, words_moved
 from openmxu.spec.commands import KINDS, Command, Level
-from openmxu_sim.accelerator.lowering import (
-    Layer,
-    Lowered,
-    Network,
-    Picture,
-    Shape,
-    commands_of,
-    compose,
-    parts,
-    prepare,
-)
+from openmxu_sim.accelerator.lowering import Layer, Lowered, Network, commands_of, compose, prepare
+from openmxu_sim.accelerator.pictures import Picture, Shape, parts
 
 _MOST_TRIPS = KINDS["load"].trips()["y"].most
 
@@ -54,22 +45,14 @@ def fit(
         those that it reads.
     """
     network, size, results = prepare(config, sources, layers), config.size, results or (layers[-1].name,)
-    if (end := _end(size, network.pictures)) <= config.rows and not config.beat:
+    if _end(size, network.pictures) <= config.rows and not config.beat:
         return compose(config, network, partial(commands_of, config, network.pictures))
-    least = 1 + max(_Striped(config, network.pictures, layer).rows(1) for layer in network.layers)
-    if (least := min(least, end)) > config.rows:
-        raise too_small(config, "scratchpad", least, config.rows, "one image row of each layer")
-    first, places = 0, _shared(size, network, 0, results)
-    alternative = _end(size, places)
-    while _end(size, places) > config.rows or any(each.plane > _MOST_TRIPS * each.pitch for each in places.values()):
-        first += 1
-        places = _shared(size, network, first, results)
+    first, places, alternative = _placed(config, network, results)
     early = [*sources, *(layer.name for layer in network.layers[:first])]
     pictures, moves = places, bool(first or config.beat)
     if moves:
         pictures = _behind(size, network.pictures, {*early, *results})
     memory = size * (_end(size, pictures) + bool(config.beat)) * moves  # with a bus, row 0 comes from the last one
-
     schedule = _Schedule(config, pictures, network.layers[:first])
 
     def commands(layer: Layer, exchange: bool) -> Iterator[Command]:
@@ -81,13 +64,11 @@ def fit(
                 yield from schedule.finish()
             return
         loads = list[Command]()
-        if layer.name == network.layers[first].name:
-            for name in (name for name in early if name in places):
-                if moves:
-                    whole = _move(size, "load", places[name], pictures[name], -places[name].border[0])
-                    loads += _pieces(whole)
-                else:
-                    yield from _border_of(size, places[name])  # a run before left other pictures there
+        for name in (each for each in early if each in places and layer.name == network.layers[first].name):
+            if moves:
+                loads += _pieces(_move(size, "load", places[name], pictures[name], -places[name].border[0]))
+            else:
+                yield from _border_of(size, places[name])  # a run before left other pictures there
         yield from _border_of(size, places[layer.name])
         yield from _as_needed(config, commands_of(config, places, layer, exchange), loads)
         if moves and layer.name in results:
@@ -95,6 +76,22 @@ def fit(
 
     lowered = replace(compose(config, network, commands, memory), pictures=pictures)
     return replace(lowered, alternative=alternative * moves)
+
+
+def _placed(
+    config: AcceleratorConfig, network: Network, results: Collection[str]
+) -> tuple[int, dict[str, Picture], int]:
+    """How many layers run in stripes, places of the other pictures, and rows with which none would run so."""
+    size = config.size
+    least = 1 + max(_Striped(config, network.pictures, layer).rows(1) for layer in network.layers)
+    if (least := min(least, _end(size, network.pictures))) > config.rows:
+        raise too_small(config, "scratchpad", least, config.rows, "one image row of each layer")
+    first, places = 0, _shared(size, network, 0, results)
+    alternative = _end(size, places)
+    while _end(size, places) > config.rows or any(each.plane > _MOST_TRIPS * each.pitch for each in places.values()):
+        first += 1
+        places = _shared(size, network, first, results)
+    return first, places, alternative
 
 
 def check_layer(config: AcceleratorConfig, layer: Layer, source: Shape) -> None:

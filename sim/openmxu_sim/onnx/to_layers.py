@@ -11,9 +11,9 @@ import numpy as np
 
 from openmxu.spec.accelerator import AcceleratorConfig
 from openmxu_sim.accelerator.container import Port
-from openmxu_sim.accelerator.lowering import Layer, Shape
+from openmxu_sim.accelerator.lowering import Layer
+from openmxu_sim.accelerator.pictures import Shape, View
 from openmxu_sim.accelerator.stripes import check_layer
-from openmxu_sim.accelerator.views import View
 from openmxu_sim.onnx.runtime import NodeProto, helper, inner_graphs, inner_nodes
 from openmxu_sim.operands.aliases import Floats
 

@@ -27,8 +27,8 @@ from openmxu_boards.soc import network_machine as machine
 from openmxu_sim.accelerator.container import CompiledNetwork, Input, MachinePart, Port, write_network
 from openmxu_sim.accelerator.definition import Memories, run
 from openmxu_sim.accelerator.lowering import Layer, lower
+from openmxu_sim.accelerator.pictures import View
 from openmxu_sim.accelerator.simulation import SimulatedAccelerator
-from openmxu_sim.accelerator.views import View
 from openmxu_sim.accelerator.waits import with_waits
 
 from ...conftest import Command, Said

@@ -20,8 +20,8 @@ from openmxu_sim.accelerator.container import (
     write_network,
 )
 from openmxu_sim.accelerator.lowering import Layer, lower
+from openmxu_sim.accelerator.pictures import View
 from openmxu_sim.accelerator.stripes import fit
-from openmxu_sim.accelerator.views import View
 
 _POOLED = View((1, 2, 2, 2), (1, 2, 2, 2))
 _MACHINE = AcceleratorConfig(size=2, stages=1, depth=16, rows=128, weights=64)
@@ -107,8 +107,8 @@ def test_damaged_files(network: CompiledNetwork, tmp_path: Path) -> None:
         (b'"int64"', b'"object"', r"an input must be numbers of a shape, not object \(\)$"),
         (b'"version": 2', b'"version": 3', "it is of version 3, not 2: compile the model again$"),
         (b'"width": 4', b'"width": -4'),
-        (b'"channels": 1', b'"channels": 100000'),
-        *((b'"packing": [1', b'"packing": [%d' % kernel) for kernel in (0, 2)),
+        (b'"channels": 2', b'"channels": 100000'),
+        *((b'"packing": [2', b'"packing": [%d' % kernel) for kernel in (0, 3)),
         (b"{", b"["),
         (b"{", b"[" * 100_000),
         (b'"base": 0', b'"base": Infinity'),

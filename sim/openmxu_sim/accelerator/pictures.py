@@ -1,4 +1,4 @@
-"""How a tensor of a model is pictures of the accelerator.
+"""Pictures: how a tensor of a model is pictures, where the scratchpad or the memory has them, pixels that share a row.
 
 ::
 
@@ -14,12 +14,91 @@ A tensor's numbers stand in the order of its letters, so whatever keeps that ord
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from openmxu_sim.operands.aliases import Floats
+
+Shape = tuple[int, int, int]
+"""Channels, lines and pixels of a picture."""
+
+
+class Packing(NamedTuple):
+    """Pixels of the network's input in one row, channel by channel: those below a line of the kernel, or some."""
+
+    kernel: int = 1
+    stride: int = 1
+    padding: tuple[int, int] = (0, 0)
+    width: int = 0
+    """Pixels of a line before they are packed; 0: as many as after."""
+
+    def apply(self, values: Floats) -> Floats:
+        """Return a picture (channels, y, x) with the channels of ``kernel`` pixels at each place."""
+        padded = np.pad(values, ((0, 0), (0, 0), self.padding))
+        windows = np.lib.stride_tricks.sliding_window_view(padded, self.kernel, axis=2)[:, :, :: self.stride]
+        channels = self.kernel * len(values)
+        return np.ascontiguousarray(windows.transpose(3, 0, 1, 2)).reshape(channels, *windows.shape[1:3])
+
+
+PLAIN = Packing()
+
+
+@dataclass(frozen=True)
+class Picture:
+    """Channels of pixels in the scratchpad."""
+
+    base: int
+    channels: int
+    height: int
+    width: int
+    border: tuple[int, int, int, int]
+    """Lines above, pixels on the left, lines below, pixels on the right, all of them zeros."""
+    packing: Packing = PLAIN
+
+    @property
+    def pitch(self) -> int:
+        """Rows from a line to the next."""
+        return self.border[1] + self.width + self.border[3]
+
+    @property
+    def plane(self) -> int:
+        """Rows from a block of channels to the next."""
+        return (self.border[0] + self.height + self.border[2]) * self.pitch
+
+    @property
+    def shape(self) -> Shape:
+        """Channels, lines and pixels before they are packed."""
+        return self.channels // self.packing.kernel, self.height, self.packing.width or self.width
+
+    def row(self, y: int, x: int) -> int:
+        """The row of a pixel in block 0, borders included."""
+        return self.base + (self.border[0] + y) * self.pitch + self.border[1] + x
+
+    def blocks(self, size: int) -> int:
+        """Blocks of so many channels."""
+        return -(-self.channels // size)
+
+    def end(self, size: int) -> int:
+        """The row behind it."""
+        return self.base + self.blocks(size) * self.plane
+
+    def rows(self, size: int) -> np.ndarray:
+        """The rows of all pixels, (block, y, x)."""
+        lines, pixels = np.arange(self.height) * self.pitch, np.arange(self.width)
+        planes = np.arange(self.blocks(size)) * self.plane
+        return np.add.outer(np.add.outer(planes, lines), pixels) + self.row(0, 0)
+
+
+def parts(size: int, most: int) -> list[range]:
+    """Parts of so many lines at most, as equal as can be: tiles that are too short take as long as others."""
+    count = -(-size // most)
+    ends = [size * index // count for index in range(count + 1)]
+    return [range(*pair) for pair in pairwise(ends)]
+
 
 _LETTERS = "NCHW"
 
