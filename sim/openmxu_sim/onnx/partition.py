@@ -134,8 +134,9 @@ def _written(value: ValueInfoProto) -> str:
 
 def _input(value: ValueInfoProto) -> Input:
     kind = value.type.tensor_type
-    if not value.type.HasField("tensor_type") or not kind.HasField("shape"):
-        raise ModelError(f"input {value.name} must be a tensor of a known rank")
+    known = value.type.HasField("tensor_type") and kind.HasField("shape")
+    if not known or kind.elem_type not in helper.get_all_tensor_dtypes():
+        raise ModelError(f"input {value.name} must be a tensor of a known type and rank")
     dims = tuple(dim.dim_value if dim.dim_value > 0 else 0 for dim in kind.shape.dim)
     if not all(dims):
         asked = ",".join(str(size or "N") for size in dims)

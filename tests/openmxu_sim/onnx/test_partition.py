@@ -399,6 +399,14 @@ def test_reasons(model: Any, reason: str) -> None:
     assert partition(model).left[0].reason == reason
 
 
+@pytest.mark.parametrize("field", ["elem_type", "shape"])
+def test_inputs_of_no_known_type(field: str) -> None:
+    model = graphs.model("it (float[2] x) => (float[2] y) { y = Neg (x) }", opset=17, ir=8)
+    model.graph.input[0].type.tensor_type.ClearField(field)
+    with pytest.raises(ModelError, match=r"^(input x must be a tensor of a known type and rank$|.*cannot be)"):
+        partition(model)
+
+
 @pytest.mark.parametrize(
     ("model", "message"),
     [
