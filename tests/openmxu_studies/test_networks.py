@@ -16,8 +16,7 @@ from onnx import numpy_helper
 
 from openmxu_sim.onnx.runtime import Session  # needs ONNX
 from openmxu_studies.networks import foreign, runs, shapes
-from openmxu_studies.networks.foreign import Share
-from openmxu_studies.networks.sizes import Case, Finding, Networks, to_markdown
+from openmxu_studies.networks.sizes import Case, Finding, Networks, Share, to_markdown
 
 from ..conftest import Said, needs_compiler
 from ..openmxu_sim.onnx import graphs

