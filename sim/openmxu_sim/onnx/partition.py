@@ -11,7 +11,7 @@ bf16 where the accelerator reads it. Nodes that multiply no matrices, nor are jo
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from openmxu.spec.accelerator import AcceleratorConfig
 from openmxu_sim.accelerator.container import Input
-from openmxu_sim.onnx.products import products_of
+from openmxu_sim.onnx.products import products_of, shape_of
 from openmxu_sim.onnx.rules import checked
 from openmxu_sim.onnx.runtime import (
     ModelError,
@@ -28,6 +28,7 @@ from openmxu_sim.onnx.runtime import (
     TensorProto,
     TensorShapeProto,
     ValueInfoProto,
+    first_output,
     helper,
     inferred,
     load,
@@ -97,6 +98,8 @@ def _inputs(model: ModelProto) -> list[ValueInfoProto]:
 
 def _sized(model: ModelProto, sizes: Sizes) -> ModelProto:
     """The model with these shapes of inputs; a name that stands for a size stands for it everywhere."""
+    if not sizes:
+        return model
     copy = ModelProto()
     copy.CopyFrom(model)
     inputs = {each.name: each for each in _inputs(copy)}
@@ -115,10 +118,9 @@ def _sized(model: ModelProto, sizes: Sizes) -> ModelProto:
     for dim in (dim for each in inputs.values() for dim in each.type.tensor_type.shape.dim):
         if _names(dim) and dim.dim_param in known:
             dim.dim_value = known[dim.dim_param]
-    if sizes:  # what was known of the sizes before may be of others
-        del copy.graph.value_info[:]
-        for each in copy.graph.output:
-            each.type.tensor_type.ClearField("shape")
+    del copy.graph.value_info[:]  # what was known of the sizes before may be of others
+    for each in copy.graph.output:
+        each.type.tensor_type.ClearField("shape")
     return copy
 
 
@@ -137,11 +139,14 @@ def _input(value: ValueInfoProto) -> Input:
     known = value.type.HasField("tensor_type") and kind.HasField("shape")
     if not known or kind.elem_type not in helper.get_all_tensor_dtypes():
         raise ModelError(f"input {value.name} must be a tensor of a known type and rank")
+    dtype = helper.tensor_dtype_to_np_dtype(kind.elem_type)
+    if dtype.hasobject:
+        raise ModelError(f"input {value.name} must be numbers, not {TensorProto.DataType.Name(kind.elem_type)}")
     dims = tuple(dim.dim_value if dim.dim_value > 0 else 0 for dim in kind.shape.dim)
     if not all(dims):
         asked = ",".join(str(size or "N") for size in dims)
         raise ModelError(f"input {value.name} must have sizes, not {_written(value)}: --size {value.name}={asked}")
-    return Input(value.name, dims, str(helper.tensor_dtype_to_np_dtype(kind.elem_type)))
+    return Input(value.name, dims, str(dtype))
 
 
 class _Partitioner:
@@ -154,10 +159,12 @@ class _Partitioner:
         readers = Counter(name for node in self._nodes for name in inputs_of(node))
         readers.update(self._found.outputs)
         constants = {each.name: numpy_helper.to_array(each) for each in graph.initializer}
-        self._graph = Graph(constants, dict(_shapes(self._values.values())), readers, config)
+        floats = (each for each in self._values.values() if each.type.tensor_type.elem_type == TensorProto.FLOAT)
+        dims = {each.name: shape for each in floats if (shape := shape_of(each))}
+        self._graph = Graph(constants, dims, readers, config)
         self._reasons = dict[str, str]()
         """Of nodes of the host, by their first output."""
-        self._products = products_of(model)
+        self._products = products_of(known)
 
     def partition(self) -> Partition:
         found = self._found
@@ -176,8 +183,8 @@ class _Partitioner:
                 host = []
             found.parts += [part] if part is not None else []
             given |= {name for node in taken for name in node.output}
-            outputs = {node.output[0] for node in taken}
-            left = [node for node in left if node.output[0] not in outputs]
+            done = set(map(first_output, taken))
+            left = [node for node in left if first_output(node) not in done]
         found.parts += [self._host(host)] if host else []
         return found
 
@@ -186,56 +193,53 @@ class _Partitioner:
         while True:
             reader, taken = LayerReader(self._graph, given), list[NodeProto]()
             for node in left:
-                if node.output[0] not in self._reasons and reader.has(node):
-                    try:
-                        reader.add(node)
-                    except HostError as error:
-                        self._reasons[node.output[0]] = str(error)
-                    else:
-                        taken.append(node)
+                if reader.has(node) and self._takes(reader, node):
+                    taken.append(node)
             joined, needed = self._joined(taken), self._needed_outside(taken)
-            alone = [node for node in taken if node.output[0] not in joined]
+            alone = [node for node in taken if first_output(node) not in joined]
             alone += [node for node in taken if any(reader.is_source(name) for name in needed & {*node.output})]
             if not alone:
                 break
-            self._reasons |= {node.output[0]: "it is not joined to products" for node in alone}
+            self._reasons |= {first_output(node): "it is not joined to products" for node in alone}
         if not taken:
             return [], None
-        self._found.products += sum(self._products.get(node.output[0]) or 0 for node in taken)
+        self._found.products += sum(self._products.get(first_output(node)) or 0 for node in taken)
         return taken, reader.part(name for node in taken for name in node.output if name in needed)
+
+    def _takes(self, reader: LayerReader, node: NodeProto) -> bool:
+        """Whether the accelerator computes a node, and if not, note why."""
+        if first_output(node) not in self._reasons:
+            try:
+                reader.add(node)
+            except HostError as error:
+                self._reasons[first_output(node)] = str(error)
+        return first_output(node) not in self._reasons
 
     def _joined(self, nodes: list[NodeProto]) -> set[str]:
         """First outputs of the nodes that are joined, by what they read, to such as multiply matrices."""
         group = dict[str, set[str]]()
         for node in nodes:
-            own = {node.output[0]}.union(*(group[name] for name in inputs_of(node) if name in group))
+            own = {first_output(node)}.union(*(group[name] for name in inputs_of(node) if name in group))
             for name in own | {*node.output}:
                 group[name] = own
         return {name for name, own in group.items() if any(each in self._products for each in own)}
 
     def _needed_outside(self, nodes: list[NodeProto]) -> set[str]:
         """Tensors that other nodes read, or that are outputs."""
-        own = {node.output[0] for node in nodes}
-        others = (node for node in self._nodes if node.output[0] not in own)
+        own = set(map(first_output, nodes))
+        others = (node for node in self._nodes if first_output(node) not in own)
         return {*self._found.outputs}.union(*map(inputs_of, others))
 
     def _of_host(self, left: list[NodeProto], given: Collection[str]) -> list[NodeProto]:
         """The nodes that the host must compute next."""
         known, taken = {*given, *self._graph.constants}, list[NodeProto]()
         for node in left:
-            if not inputs_of(node) <= known:
+            if not inputs_of(node) <= known or self._takes(LayerReader(self._graph, known), node):
                 continue
-            if node.output[0] not in self._reasons:
-                try:
-                    LayerReader(self._graph, known).add(node)
-                except HostError as error:
-                    self._reasons[node.output[0]] = str(error)
-                else:
-                    continue
             taken.append(node)
             known |= {*node.output}
-            products = self._products.get(node.output[0], 0)
-            self._found.left.append(Left(named(node), products, self._reasons[node.output[0]]))
+            key = first_output(node)
+            self._found.left.append(Left(named(node), self._products.get(key, 0), self._reasons[key]))
         return taken
 
     def _host(self, nodes: list[NodeProto]) -> ModelProto:
@@ -250,15 +254,6 @@ class _Partitioner:
         graph = helper.make_graph(nodes, "host", inputs, outputs, constants)
         opsets = list(self._model.opset_import)
         return helper.make_model(graph, opset_imports=opsets, ir_version=self._model.ir_version)
-
-
-def _shapes(values: Iterable[ValueInfoProto]) -> Iterator[tuple[str, tuple[int, ...]]]:
-    """Shapes of the tensors of FLOAT that have numbers, and of which all sizes are known."""
-    for each in values:
-        kind = each.type.tensor_type
-        dims = tuple(dim.dim_value for dim in kind.shape.dim)
-        if kind.elem_type == TensorProto.FLOAT and dims and min(dims) > 0:
-            yield each.name, dims
 
 
 def _needed(nodes: list[NodeProto], outputs: Iterable[str]) -> list[NodeProto]:

@@ -5,26 +5,26 @@ from collections.abc import Callable, Mapping
 
 from openmxu_sim.onnx.matrix_nodes import COMPUTED, REFUSED
 from openmxu_sim.onnx.recurrent import CELLS
-from openmxu_sim.onnx.runtime import ModelProto, NodeProto, ValueInfoProto, inferred
+from openmxu_sim.onnx.runtime import GraphProto, NodeProto, ValueInfoProto, first_output
 
 _Shape = tuple[int, ...]
 
 
-def products_of(model: ModelProto) -> dict[str, int | None]:
+def products_of(graph: GraphProto) -> dict[str, int | None]:
     """Return the products of each node that multiplies matrices, by its first output; ``None`` where nothing says them.
 
-    Nodes in branches and loops are not among them.
+    The graph has the shapes of its tensors. Nodes in branches and loops are not among them.
     """
-    graph = inferred(model).graph
     shapes = {each.name: tuple(each.dims) for each in graph.initializer if each.dims}
     shapes |= {
-        each.name: shape for each in (*graph.input, *graph.value_info, *graph.output) if (shape := _shape_of(each))
+        each.name: shape for each in (*graph.input, *graph.value_info, *graph.output) if (shape := shape_of(each))
     }
     nodes = (node for node in graph.node if node.op_type in COMPUTED.keys() | REFUSED)
-    return {node.output[0]: _count(node, shapes) for node in nodes}
+    return {first_output(node): _count(node, shapes) for node in nodes}
 
 
-def _shape_of(value: ValueInfoProto) -> _Shape:
+def shape_of(value: ValueInfoProto) -> tuple[int, ...]:
+    """Return the shape of a tensor that has numbers, and of which all sizes are known, or an empty one."""
     dims = value.type.tensor_type.shape.dim
     return tuple(dim.dim_value for dim in dims) if all(dim.dim_value > 0 for dim in dims) else ()
 

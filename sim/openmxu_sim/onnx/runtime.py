@@ -62,6 +62,7 @@ __all__ = [
     "ValueInfoProto",
     "attributes_of",
     "constant",
+    "first_output",
     "go_on",
     "heard",
     "helper",
@@ -367,9 +368,14 @@ def inferred(model: ModelProto) -> ModelProto:
         return onnx.shape_inference.infer_shapes(model, strict_mode=strict)
 
 
+def first_output(node: NodeProto) -> str:
+    """Return the first output that a node has; those before may be left out."""
+    return next(filter(None, node.output), "")
+
+
 def named(node: NodeProto) -> str:
     """Return the operator and the name of a node, for messages."""
-    return f"{node.op_type} {node.name or next(filter(None, node.output), '')}"
+    return f"{node.op_type} {node.name or first_output(node)}"
 
 
 _CONSTANTS = {"value_int": np.int64, "value_float": np.float32, "value_string": object}

@@ -345,6 +345,19 @@ def test_several_inputs_outputs_and_images() -> None:
     assert [each.dtype for each in found.inputs] == ["float32", "float32", "int64"]
 
 
+def test_outputs_that_are_left_out() -> None:
+    """Two recurrent nodes have no first output, a product between them: neither is taken for the other."""
+    text = """it (float[4, 1, 3] x) => (float[] y) { no, h = LSTM <hidden_size = 2> (x, w, r)
+        m = MatMul (h, three) s = Abs (m) other, y = LSTM <hidden_size = 2> (s, w, r) }"""
+    constants = {"w": np.ones((1, 8, 3), np.float32), "r": np.ones((1, 8, 2), np.float32), "three": _integers(2, 3)}
+    model = graphs.model(text, opset=17, ir=8, **constants)
+    for node in (model.graph.node[0], model.graph.node[3]):
+        node.output[0] = ""
+    found = partition(model)
+    assert _left(found) == "LSTM Abs LSTM"
+    assert [type(part) is Layers for part in found.parts] == [False, True, False]
+
+
 def test_images_that_are_outputs() -> None:
     """What is read and what leaves without a node."""
     model = graphs.model(
@@ -416,6 +429,10 @@ def test_inputs_of_no_known_type(field: str) -> None:
                 "it (float[2] x) => (float[2] y) { y = Identity (c) }", opset=17, ir=8, c=np.ones(2, np.float32)
             ),
             "output y must depend on an input",
+        ),
+        (
+            graphs.model("it (string[2] x) => (string[2] y) { y = Identity (x) }", opset=17, ir=8),
+            "input x must be numbers, not STRING",
         ),
         (graphs.model("it (float[2] x) => (float[2] y) { y = Other (x) }", opset=17, ir=8), ".*Other.*"),
         (graphs.model("it (float[2] x) => (float[2] y) { y = Add (x, z) z = Neg (y) }", opset=17, ir=8), ".*"),

@@ -9,6 +9,7 @@ pytest.importorskip("onnx", reason="ONNX is not installed: make setup-models")
 pytest.importorskip("onnxruntime", reason="onnxruntime is not installed: make setup-models")
 
 from openmxu_sim.onnx.products import products_of
+from openmxu_sim.onnx.runtime import inferred
 
 from . import graphs
 
@@ -30,7 +31,7 @@ _IMAGE = "float[1, 4, 5, 6]"
 )
 def test_products(x: str, node: str, w: tuple[int, ...], products: Any) -> None:
     model = graphs.model(f"it ({x} x) => (float[] y) {{ {node} }}", opset=17, ir=8, w=np.ones(w, np.float32))
-    assert products_of(model).get("y", "none") == products
+    assert products_of(inferred(model).graph).get("y", "none") == products
 
 
 def test_recurrent() -> None:
@@ -38,4 +39,4 @@ def test_recurrent() -> None:
     text = 'it (float[7, 2, 3] x) => (float[] y) { y = LSTM <hidden_size = 4, direction = "bidirectional"> (x, w, r) }'
     sizes = {"w": (2, 16, 3), "r": (2, 16, 4)}
     model = graphs.model(text, opset=17, ir=8, **{name: np.ones(size, np.float32) for name, size in sizes.items()})
-    assert products_of(model) == {"y": 7 * 2 * 2 * 4 * 4 * (3 + 4)}
+    assert products_of(inferred(model).graph) == {"y": 7 * 2 * 2 * 4 * 4 * (3 + 4)}
