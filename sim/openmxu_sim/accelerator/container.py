@@ -72,12 +72,12 @@ class CompiledNetwork:
 
     def alone(self) -> MachinePart:
         """The one part of a network that needs no host; a :exc:`ValueError` if it is another one."""
-        [*parts] = self.machine
-        if len(self.parts) != 1 or len(parts) != 1:
+        [first, *others] = self.parts or [None]
+        if others or not isinstance(first, MachinePart):
             raise ValueError(
                 f"MODEL must run on the accelerator from its input to its output, not in {len(self.parts)} parts"
             )
-        return parts[0]
+        return first
 
 
 _VERSION = 2
@@ -142,12 +142,14 @@ def read_network(path: Path) -> CompiledNetwork:
 
 def _check_order(network: CompiledNetwork) -> None:
     """Refuse a part that reads what none before it gives, and machines that differ."""
-    known = {each.name: each.dims for each in network.inputs}
+    known = {each.name for each in network.inputs}
     for part in network.parts:
-        names = [each if isinstance(each, str) else each.name for each in part.inputs]
-        if missing := [name for name in names if name not in known]:
+        read, given = (
+            [each if isinstance(each, str) else each.name for each in some] for some in (part.inputs, part.outputs)
+        )
+        if missing := [name for name in read if name not in known]:
             raise ValueError(f"a part must read what is computed before, not {missing[0][:200]}")
-        known |= {each if isinstance(each, str) else each.name: () for each in part.outputs}
+        known.update(given)
     if missing := [name for name in network.outputs if name not in known] or [""] * (not network.outputs):
         raise ValueError(f"an output must be computed, not {missing[0][:200]}")
     if len({part.lowered.config for part in network.machine}) > 1:

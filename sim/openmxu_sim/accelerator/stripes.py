@@ -96,7 +96,7 @@ def _placed(
 
 def check_layer(config: AcceleratorConfig, layer: Layer, source: Shape) -> None:
     """Raise a :exc:`ValueError` if not even one line of a layer's results fits the scratchpad, or a load."""
-    shapes = {layer.source: source, layer.name: layer.shape(source), "": (1, 1, 1)}
+    shapes = {layer.source: source, layer.name: layer.shape(source)}
     pictures = {name: Picture(0, *shape, (0, 0, 0, 0)) for name, shape in shapes.items()}
     least = 1 + _Striped(config, pictures, layer).rows(1)
     if least > config.rows:
@@ -278,14 +278,18 @@ def _evenly(computes: Sequence[Command], loads: Sequence[Command]) -> Iterator[C
 
 def _as_needed(config: AcceleratorConfig, computes: Sequence[Command], loads: Sequence[Command]) -> Iterator[Command]:
     """Commands, each behind the loads of what it reads; other loads come last."""
-    written = [(load, rows_written(load)) for load in loads]
-    needed = np.zeros(config.rows, np.bool_)
+    left = [(load, rows_written(load)) for load in loads]
     for command in computes:
-        needed[rows_read(command)] = True
-        yield from (load for load, rows in written if needed[rows].any())
-        written = [(load, rows) for load, rows in written if not needed[rows].any()]
+        reads, later = np.zeros(config.rows, np.bool_), list[tuple[Command, np.ndarray]]()
+        reads[rows_read(command)] = True
+        for load, rows in left:
+            if reads[rows].any():
+                yield load
+            else:
+                later.append((load, rows))
+        left = later
         yield command
-    yield from (load for load, _ in written)
+    yield from (load for load, _ in left)
 
 
 class _Schedule:

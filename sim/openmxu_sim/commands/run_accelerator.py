@@ -231,20 +231,19 @@ def _compile(options: argparse.Namespace) -> None:
 def _figures(network: "CompiledNetwork", found: "Partition") -> dict[str, Any]:
     """The figures of a compilation for other programs."""
     from openmxu_sim.accelerator.container import MachinePart
-    from openmxu_sim.accelerator.stripes import bytes_moved
 
     layers = [
         {
             "part": index,
-            "name": layer.name,
-            "commands": len(layer.commands),
-            "cycles": layer.cycles,
-            "products": layer.products,
-            "bytes": bytes_moved(part.lowered.program[layer.commands.start : layer.commands.stop]),
+            "name": row.name,
+            "commands": row.commands,
+            "cycles": row.cycles,
+            "products": row.products,
+            "bytes": row.moved,
         }
         for index, part in enumerate(network.parts)
         if isinstance(part, MachinePart)
-        for layer in part.lowered.layers
+        for row in [*_rows(part.lowered, ())][:-1]
     ]
     return {
         "products": {"all": _every(found), "machine": found.products},

@@ -1,6 +1,5 @@
 """ONNX's operators that multiply matrices: those that the unit computes, and those that it cannot."""
 
-import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -17,7 +16,7 @@ from openmxu_sim.networks.numerics import EscapeError, Multiplier
 from openmxu_sim.onnx.evaluator import Compute, Value
 from openmxu_sim.onnx.nodes import function
 from openmxu_sim.onnx.recurrent import CELLS, recur
-from openmxu_sim.onnx.rules import RULES, check_node
+from openmxu_sim.onnx.rules import RULES, check_node, same_padding
 from openmxu_sim.onnx.runtime import ModelError, NodeProto, attributes_of, named
 from openmxu_sim.operands.aliases import Floats
 from openmxu_sim.product import to_stacks
@@ -186,12 +185,8 @@ def _convolution(
     if automatic == "VALID":
         padding = ((0, 0),) * dimensions
     elif automatic in ("SAME_UPPER", "SAME_LOWER") and image:
-        over = (
-            max(0, (math.ceil(size / step) - 1) * step + (taps - 1) * apart + 1 - size)
-            for size, step, taps, apart in zip(image, stride, kernel, dilation, strict=True)
-        )
-        halves = ((total // 2, total - total // 2) for total in over)
-        padding = tuple(pair if automatic == "SAME_UPPER" else pair[::-1] for pair in halves)
+        extents = [(taps - 1) * apart + 1 for taps, apart in zip(kernel, dilation, strict=True)]
+        padding = tuple(same_padding(image, extents, stride, lower=automatic == "SAME_LOWER"))
     return Convolution(multiplier, kernel, stride, padding, dilation, attributes["group"] or 1)
 
 

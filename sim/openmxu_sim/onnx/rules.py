@@ -56,6 +56,19 @@ def _check_graph(graph: GraphProto, version: int, outer: Mapping[str, Shape]) ->
                 _check_graph(inner, version, shapes)
 
 
+def same_padding(
+    image: Sequence[int], extents: Sequence[int], strides: Sequence[int], *, lower: bool
+) -> list[tuple[int, int]]:
+    """Return what stands in front of each axis and behind it, so that there are as many windows as strides fit.
+
+    The larger half is behind it with ``SAME_UPPER``, in front with ``SAME_LOWER``.
+    """
+    sizes = zip(image, extents, strides, strict=True)
+    over = [max(0, (-(-size // step) - 1) * step + extent - size) for size, extent, step in sizes]
+    halves = [(total // 2, total - total // 2) for total in over]
+    return [pair[::-1] for pair in halves] if lower else halves
+
+
 def sizes_of(shape: Any) -> Shape:
     """Return the sizes of a tensor, ``None`` for any, for which exporters write -1, too."""
     return [each.dim_value if each.HasField("dim_value") and each.dim_value >= 0 else None for each in shape.dim]

@@ -14,6 +14,7 @@ from openmxu_sim.accelerator.container import Port
 from openmxu_sim.accelerator.lowering import Layer
 from openmxu_sim.accelerator.pictures import Shape, View
 from openmxu_sim.accelerator.stripes import check_layer
+from openmxu_sim.onnx.rules import same_padding
 from openmxu_sim.onnx.runtime import NodeProto, helper, inner_graphs, inner_nodes
 from openmxu_sim.operands.aliases import Floats
 
@@ -441,12 +442,11 @@ def _window(
     first, last = (_across(plane, some, 0) for some in (pads[: len(plane)], pads[len(plane) :]))
     extents = [(side - 1) * step + 1 for side, step in zip(sides, dilation, strict=True)]
     how = attributes.get("auto_pad", b"NOTSET")
-    if how != b"NOTSET":
-        sizes = zip(view.shape[1:], extents, strides, strict=True)
-        both = [max((-(-size // step) - 1) * step + extent - size, 0) for size, extent, step in sizes]
-        both = [each * (how != b"VALID") for each in both]
-        first = ((both[0] + (how == b"SAME_LOWER")) // 2, (both[1] + (how == b"SAME_LOWER")) // 2)
-        last = (both[0] - first[0], both[1] - first[1])
+    if how in (b"SAME_UPPER", b"SAME_LOWER"):
+        pairs = same_padding(view.shape[1:], extents, strides, lower=how == b"SAME_LOWER")
+        first, last = zip(*pairs, strict=True)
+    elif how == b"VALID":
+        first = last = (0, 0)
     if attributes.get("ceil_mode", 0):
         down, right = map(_ceiling, view.shape[1:], extents, strides, first, last)
         last = (down, right)
