@@ -127,6 +127,24 @@ def test_what_has_no_room(command: Command) -> None:
     assert f"on the host: Conv first, 108 products: {reason}\n" in err
 
 
+def test_inputs_of_other_types(tmp_path: Path, shown: Said, refused: Said) -> None:
+    """Of bf16, which numpy's files have as bytes, and of integers, of which some are too large."""
+    text = """g (bfloat16[1, 2] x, int8[2] k) => (float[1, 2] y, float[2] z)
+        { f = Cast <to = 1> (x) y = MatMul (f, w) z = Cast <to = 1> (k) }"""
+    onnx.save(model(text, opset=17, ir=8, w=np.eye(2, dtype=np.float32)), tmp_path / "model.onnx")
+    x = np.array([[1, 2], [3, 4], [5, 6]], np.float32).view(np.uint16)[:, 1::2].copy().view("V2")
+    np.savez("x.npz", x=x, k=np.array([-7, 8]))
+    shown("compile model.onnx -o model.mxa")
+    for given in ("model.onnx", "model.mxa"):
+        shown(f"run {given} --input x.npz --engine model -o y.npz")
+        assert np.load("y.npz")["y"].tolist() == [[1, 2], [3, 4], [5, 6]]
+        assert np.load("y.npz")["z"].tolist() == [[-7, 8]] * 3
+    for k, message in ((np.array([1, 128]), "others of int64"), (np.ones(2), "float64"), (np.array(["1", "2"]), "<U1")):
+        np.savez("wrong.npz", x=x, k=k)
+        said = refused("run model.onnx --input wrong.npz --engine model -o z.npz", works=True)
+        assert f"k must be numbers that int8 has, not {message}\n" in said
+
+
 def test_a_network_in_stripes(folder: Path, shown: Said, refused: Said) -> None:
     """Rows of 4 bytes by hand: 12 are loaded and 4 stored for each of two lines, then 8 and 3; pictures have 27."""
     out = shown(f"compile model.onnx {_FEW} -o model.mxa")

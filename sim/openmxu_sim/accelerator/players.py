@@ -14,6 +14,7 @@ from openmxu_sim.accelerator.definition import Halves, Memories, run
 from openmxu_sim.accelerator.lowering import Lowered
 from openmxu_sim.accelerator.shared_bus import SharedBus
 from openmxu_sim.accelerator.simulation import PAGE, SimulatedAccelerator
+from openmxu_sim.operands.npy import of_bytes
 
 _COMPILES = "simulating the accelerator; it is compiled first, which takes some seconds"
 
@@ -197,15 +198,22 @@ def _play(part: MachinePart, runs: Sequence[Tensors], player: Player, outcome: O
         }
 
 
+_TAKEN = {"f": "fiub", "i": "iu", "u": "u"}
+"""Kinds of numbers, by numpy's letters, that an input of a kind takes, besides its own type."""
+
+
 def _runs(network: CompiledNetwork, inputs: Mapping[str, npt.NDArray[Any]]) -> list[Tensors]:
     """The inputs of each run: their first axis may have several times the images that the network takes."""
     parts = dict[str, list[npt.NDArray[Any]]]()
     for name, dims, dtype in network.inputs:
         if name not in inputs:
             raise ValueError(f"--input must have an array {name}, not {', '.join(inputs) or 'none'}")
-        array, kind = inputs[name], np.dtype(dtype)
-        if array.dtype.kind not in ("fiub" if kind.kind == "f" else kind.kind + "u" * (kind.kind == "i")):
+        kind = np.dtype(dtype)
+        array = of_bytes(inputs[name], kind)
+        if array.dtype != kind and array.dtype.kind not in _TAKEN.get(kind.kind, ""):
             raise ValueError(f"{name} must be numbers that {dtype} has, not {array.dtype}")
+        if kind.kind in "iu" and (array.astype(kind) != array).any():
+            raise ValueError(f"{name} must be numbers that {dtype} has, not others of {array.dtype}")
         times, rest = divmod(array.shape[0], dims[0]) if dims and array.ndim else (1, 0)
         if array.ndim != len(dims) or array.shape[1:] != dims[1:] or rest or not array.size:
             shape = (

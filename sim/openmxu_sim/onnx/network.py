@@ -18,6 +18,7 @@ from openmxu_sim.onnx.matrix_nodes import PARTLY, computed, is_product, refusal
 from openmxu_sim.onnx.nodes import DOMAINS, Other, random_nodes, versions_of
 from openmxu_sim.onnx.rules import checked, sizes_of
 from openmxu_sim.onnx.runtime import ModelError, ModelProto, NodeProto, go_on, heard, helper, load, named, refusals
+from openmxu_sim.operands.npy import of_bytes
 
 
 class Network:
@@ -117,11 +118,8 @@ class Network:
         arrays = {}
         for name in inputs:
             tensor = wanted[name]
-            array = np.asarray(inputs[name])
             dtype = _dtype(name, tensor)
-            if array.dtype == np.dtype(f"V{dtype.itemsize}") and dtype.isbuiltin != 1:
-                array = array.view(dtype)
-            arrays[name] = array
+            arrays[name] = array = of_bytes(np.asarray(inputs[name]), dtype)
             sizes = sizes_of(tensor.shape) if tensor.HasField("shape") else None
             fits = sizes is None or (
                 len(sizes) == array.ndim

@@ -134,6 +134,12 @@ def to_npy(array: npt.NDArray[Any]) -> bytes:
     return buffer.getvalue()
 
 
+def of_bytes(array: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+    """Return an array whose bytes are numbers of a type that numpy's files do not name, such as bfloat16, as that."""
+    stored = array.dtype == np.dtype(f"V{dtype.itemsize}") and dtype.isbuiltin != 1
+    return array.view(dtype) if stored else array
+
+
 def to_npz(arrays: Mapping[str, npt.NDArray[Any]]) -> bytes:
     """Return the content of a .npz file; numpy's own function refuses some names."""
     buffer = io.BytesIO()
