@@ -31,6 +31,7 @@ from openmxu_sim.onnx.runtime import (
     first_output,
     helper,
     inferred,
+    inner_graphs,
     load,
     named,
     numpy_helper,
@@ -85,7 +86,7 @@ def partition(
     try:
         simple = optimised(checked(sized))
     except ModelError:
-        if not sizes:
+        if not sizes or not any(each.node for each in inner_graphs(loaded.graph.node)):
             raise
         simple = optimised(checked(loaded))  # a branch that is not taken may not be of these sizes
     return _Partitioner(simple, inputs, config).partition()

@@ -67,6 +67,7 @@ __all__ = [
     "heard",
     "helper",
     "inferred",
+    "inner_graphs",
     "inner_nodes",
     "load",
     "named",

@@ -384,6 +384,20 @@ def test_open_sizes() -> None:
             partition(model, sizes)
 
 
+def test_sizes_that_do_not_fit() -> None:
+    """They are refused, unless a branch alone is not of them: that may be the one which is not taken."""
+    text = "it (float[1, n] x) => (float[1, 2] y) {{ {} }}"
+    constants = {"three": _integers(3, 2), "two": _integers(2, 2), "zero": np.float32(0)}
+    model = graphs.model(text.format("y = Gemm <transB = 0> (x, three)"), opset=17, ir=8, three=constants["three"])
+    with pytest.raises(ModelError, match=r"^model cannot be run"):
+        partition(model, {"x": (1, 2)})
+    branches = """m = ReduceMax <keepdims = 0> (x) c = Greater (m, zero) y = If (c) <
+        then_branch = then () => (float[1, 2] a) { a = MatMul (x, two) },
+        else_branch = other () => (float[1, 2] b) { b = MatMul (x, three) }>"""
+    model = graphs.model(text.replace("{{ {} }}", f"{{ {branches} }}"), opset=17, ir=8, **constants)
+    assert _left(partition(model, {"x": (1, 2)})) == "ReduceMax Greater If"
+
+
 @pytest.mark.parametrize("weight", [3.4e38, np.inf, np.nan])
 def test_weights_that_bf16_does_not_have(weight: float) -> None:
     found = partition(_model("[dense] y = MatMul (x, w)", "float[1, 7]", w=np.full((7, 1), weight, np.float32)))
