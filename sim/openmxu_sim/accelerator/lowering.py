@@ -28,7 +28,7 @@ from openmxu.spec.accelerator import MOST_ROWS, AcceleratorConfig, check_room, e
 from openmxu.spec.commands import KINDS, Command, Level
 from openmxu_sim import golden
 from openmxu_sim.accelerator.definition import Halves, Memories
-from openmxu_sim.accelerator.pictures import PLAIN, Packing, Picture, Shape, parts
+from openmxu_sim.accelerator.pictures import PLAIN, Packing, Picture, Shape, equal_parts
 from openmxu_sim.accelerator.prefetch import cycles_of, with_loads
 from openmxu_sim.accelerator.waits import with_waits
 from openmxu_sim.accelerator.weight_rows import flowing, identity, pieces, tiles
@@ -325,7 +325,7 @@ def commands_of(
         return [Command("matmul", {**_first(layer, source, target, _PIXEL), "weights": 0, **_ends(layer)}, levels)]
     lines = max(1, min(target.height, config.depth // target.width))
     commands = []
-    places = product(parts(target.height, lines), parts(target.width, config.depth))
+    places = product(equal_parts(target.height, lines), equal_parts(target.width, config.depth))
     for part in starmap(_Tile, places):
         if layer.weight is None:
             levels = _loops(layer, source, target, part) | {"block": Level(outputs, source.plane, target.plane)}

@@ -93,7 +93,7 @@ class Picture:
         return np.add.outer(np.add.outer(planes, lines), pixels) + self.row(0, 0)
 
 
-def parts(size: int, most: int) -> list[range]:
+def equal_parts(size: int, most: int) -> list[range]:
     """Parts of so many lines at most, as equal as can be: tiles that are too short take as long as others."""
     count = -(-size // most)
     ends = [size * index // count for index in range(count + 1)]

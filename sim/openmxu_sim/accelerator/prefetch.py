@@ -149,7 +149,7 @@ def _loads(config: AcceleratorConfig, rows: range, place: range, at: int) -> Ite
 
 
 def _cut(config: AcceleratorConfig, command: Command) -> Iterator[Command]:
-    """Parts whose weights are at most half of the memory on chip, or all of it if that is not possible."""
+    """Parts whose weights are at most an eighth of the memory on chip, or all of it if that is not possible."""
     if command.opcode != "matmul" or exchanges(command) or weights_of(command, config.size) <= _room(config) // _PARTS:
         yield command
         return

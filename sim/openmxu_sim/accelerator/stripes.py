@@ -26,7 +26,7 @@ import numpy as np
 from openmxu.spec.accelerator import AcceleratorConfig, rows_read, rows_written, too_small, words_moved
 from openmxu.spec.commands import KINDS, Command, Level
 from openmxu_sim.accelerator.lowering import Layer, Lowered, Network, commands_of, compose, prepare
-from openmxu_sim.accelerator.pictures import Picture, Shape, parts
+from openmxu_sim.accelerator.pictures import Picture, Shape, equal_parts
 
 _MOST_TRIPS = KINDS["load"].trips()["y"].most
 
@@ -300,7 +300,7 @@ class _Schedule:
         for layer in layers:
             striped = _Striped(config, pictures, layer)
             lines, half = striped.lines()
-            for part in parts(pictures[layer.name].height, lines):
+            for part in equal_parts(pictures[layer.name].height, lines):
                 base = 1 + half * (len(self._stripes) % 2) * ((config.rows - 1) // 2)
                 self._stripes.append(_Stripe(striped, part.start, striped.area(base, len(part)), half))
         self._loaded = self._done = 0

@@ -247,6 +247,29 @@ def test_lines_longer_than_the_bank(rows: int, bus: bool) -> None:
     assert (lowered.get("dense", lowered.rows(memories)) == all_by_pixels(layers, image)["dense"]).all()
 
 
+def test_a_stripe_that_the_next_layer_reads() -> None:
+    """It is stored before the lines of that layer are loaded, though both would have room."""
+    rng = np.random.default_rng(1)
+    first, second, mixed = (
+        small_weights(rng, *shape) * (rng.random(shape) < share)
+        for *shape, share in ((4, 4, 1, 1, 1), (40, 4, 2, 1, 0.5), (40, 40, 1, 1, 0.1))
+    )
+    layers = [
+        Layer("first", "x", (1, 1), (50, 1), weight=first),
+        Layer("second", "first", (2, 1), weight=second),
+        Layer("third", "second", (1, 1), weight=mixed),
+        Layer("fourth", "third", (1, 1), weight=mixed),
+        Layer("fifth", "fourth", (1, 1), weight=mixed, added="second"),
+    ]
+    image, results = rng.integers(-2, 3, (4, 51, 4)).astype(np.float32), ("third", "fifth")
+    lowered = fit(replace(_BUS, rows=122), {"x": image.shape}, layers, results)
+    assert {"first", "second", "fourth"} <= lowered.pictures.keys()  # they are in the memory, so in stripes
+    memories = memories_with(lowered, image)
+    run(lowered.program, memories)
+    values = all_by_pixels(layers, image)
+    assert all((lowered.get(name, lowered.rows(memories)) == values[name]).all() for name in results)
+
+
 def test_a_layer_alone() -> None:
     """What has no room is known before weights are made: by hand, row 0, 3 lines of 2 blocks and one of results."""
     layer = Layer("y", "x", (3, 3), (1, 1), (1, 1, 1, 1), np.zeros((4, 8, 3, 3), np.float32), dilation=(2, 1))

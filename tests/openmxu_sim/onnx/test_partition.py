@@ -358,6 +358,21 @@ def test_outputs_that_are_left_out() -> None:
     assert [type(part) is Layers for part in found.parts] == [False, True, False]
 
 
+def test_as_many_lines_as_channels() -> None:
+    """A number for each line is none for each channel."""
+    model = _model("a = CONV (x, k) r = Relu (a) y = Mul (r, column)", "float[1, 2, 2, 8]", **_SMALL)
+    assert _left(_check(model, _integers(1, 2, 2, 8, least=-2, most=2))) == "Mul"
+
+
+def test_other_numbers_of_images() -> None:
+    """A part runs once for each image; what has another number of them is the host's."""
+    nodes = "y = Conv (x, one) s = Conv (z, one)"
+    text = f"it (float[2, 2, 3, 3] x, float[1, 2, 3, 3] z) => (float[] y, float[] s) {{ {nodes} }}"
+    model = graphs.model(text, opset=17, ir=8, one=_SMALL["one"])
+    found = _check(model, _integers(2, 2, 3, 3), z=_integers(1, 2, 3, 3))
+    assert found.left == [("Conv s", 36, "z is of another number of images than what is computed beside it")]
+
+
 def test_images_that_are_outputs() -> None:
     """What is read and what leaves without a node."""
     model = graphs.model(
