@@ -18,6 +18,9 @@ MOST_ROWS = 1 << 16
 MOST_WEIGHTS = 1 << 24
 """Rows of a memory of weights that commands can name."""
 
+MOST_LOADED = 1 << 19
+"""Of them, those that a load can name."""
+
 MOST_PROGRAM = 1 << 20
 """Words of a memory of commands."""
 
@@ -210,8 +213,9 @@ def _problems(config: AcceleratorConfig, command: Command, left: int) -> Iterato
     for noun, rows in (("rows read", rows_read(command)), ("rows written", rows_written(command))):
         if rows.size and not 0 <= rows.min() <= rows.max() < config.rows:
             yield f"{noun} must be from 0 to {config.rows - 1}, not from {rows.min()} to {rows.max()}"
-    if (rows := weights_written(command)).size and not 0 <= rows.min() <= rows.max() < config.weights:
-        yield f"weights written must be from 0 to {config.weights - 1}, not from {rows.min()} to {rows.max()}"
+    most = min(config.weights, MOST_LOADED) - 1
+    if (rows := weights_written(command)).size and not 0 <= rows.min() <= rows.max() <= most:
+        yield f"weights written must be from 0 to {most}, not from {rows.min()} to {rows.max()}"
     if np.intersect1d(rows_read(command), rows_written(command)).size:
         yield "rows written must be others than those read"
     if command.kind.engine in ("load", "store") and values["valid"] > config.size:

@@ -99,7 +99,7 @@ COMMON = {
 """Fields of all commands."""
 
 _WALKED = {"reads": Field(2, 0, 16), "writes": Field(2, 16, 16)}
-_MOVED = {"rows": Field(2, 0, 16), "valid": Field(2, 16, 16, least=1), "address": Field(12, 0, 32)}
+_MOVED = {"rows": Field(2, 0, 19), "valid": Field(2, 19, 13, least=1), "address": Field(12, 0, 32)}
 _MATMUL_FLAGS = ("bias", "add", "emit", "relu", "clip", "exchange")
 _FLAGS = (*_MATMUL_FLAGS, "into_weights")
 _MATMUL = {

@@ -18,7 +18,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import chain, count, product
 
-from openmxu.spec.accelerator import MOST_ROWS, AcceleratorConfig, exchanges, too_small, weights_of, weights_read
+from openmxu.spec.accelerator import (
+    MOST_LOADED,
+    MOST_ROWS,
+    AcceleratorConfig,
+    exchanges,
+    too_small,
+    weights_of,
+    weights_read,
+)
 from openmxu.spec.commands import KINDS, Command, Level
 from openmxu.spec.formats import BF16
 
@@ -52,7 +60,7 @@ def with_loads(
         rows = range(int(used.min()), int(used.max()) + 1) if used.size else range(0)  # they follow one another
         ready = 0
         if rows and rows not in held:
-            start = end if end + len(rows) <= _room(config) else 0
+            start = end if end + len(rows) <= _room(config, command) else 0
             end = start + len(rows)
             place = range(start, end)
             held = {image: chip for image, chip in held.items() if not _meet(chip, place)}
@@ -127,9 +135,9 @@ def cycles_of(config: AcceleratorConfig, commands: Sequence[Command]) -> int:
     return total
 
 
-def _room(config: AcceleratorConfig) -> int:
-    """Rows of the memory of weights that a load can name."""
-    return min(config.weights, MOST_ROWS)
+def _room(config: AcceleratorConfig, command: Command | None = None) -> int:
+    """Rows of the memory of weights that a load can name, and a command can read."""
+    return min(config.weights, MOST_ROWS if command and exchanges(command) else MOST_LOADED)
 
 
 def _meet(some: range, other: range) -> bool:

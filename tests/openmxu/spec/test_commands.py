@@ -35,6 +35,15 @@ def test_words_of_a_layer() -> None:
     assert layer.words == (0x0007_0052, 0xFF0, 960 << 16 | 5, *levels, 1, 30 - x, 900 - y, 9, 0, 0, 0)
 
 
+def test_words_of_a_load() -> None:
+    """Rows have 19 bits, words of a row the 13 above them: those of a row of 4,096."""
+    for opcode, code, flag in (("load", 0x11, "into_weights"), ("store", 0x04, "")):
+        [move] = assemble(f"{opcode} rows=458753 valid=4096 address=9 x=3:1:4 {flag}")
+        levels = (1 << 12 | 3, 0xFFFFE << 12 | 1, 0xFFFFE << 12 | 1, 0, 0, 0)
+        others = (4, -8 & 0xFFFF_FFFF, -8 & 0xFFFF_FFFF)
+        assert move.words == (code, 0xFFF, 4096 << 19 | 0x70001, *levels, *others, 9, 0, 0, 0)
+
+
 @pytest.mark.parametrize("opcode", KINDS)
 def test_any_command(opcode: str) -> None:
     """Random numbers, the ends of their domains among them, survive both forms."""

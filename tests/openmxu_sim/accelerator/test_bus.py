@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from openmxu.accelerator import Stop
-from openmxu.spec.accelerator import AcceleratorConfig, rows_written, words_moved
+from openmxu.spec.accelerator import MOST_LOADED, AcceleratorConfig, check_program, rows_written, words_moved
 from openmxu.spec.commands import assemble
 from openmxu_sim.accelerator import Memories
-from openmxu_sim.accelerator.definition import Halves
+from openmxu_sim.accelerator.definition import Halves, run
 from openmxu_sim.accelerator.simulation import Fault, Run, SimulatedAccelerator
 
 from ...conftest import needs_compiler, slow, thorough
@@ -267,10 +267,31 @@ OUTSIDE = (("load", "", Stop.WRITE), ("load", "into_weights", Stop.WRITE), ("sto
 def test_every_bit_of_a_row(opcode: str, flag: str, stop: Stop, machine: SimulatedAccelerator) -> None:
     """The first row, or the second, is outside of its memory."""
     memory, memories = _zeros()
-    firsts, seconds = [1 << bit for bit in range(6, 16)], [*(1 << bit for bit in range(6, 19)), 1 - (1 << 19)]
+    firsts, seconds = [1 << bit for bit in range(6, 19)], [*(1 << bit for bit in range(6, 19)), 1 - (1 << 19)]
     for rows in (*firsts, *(f"0 {level}=2:{stride}:1" for level in _LEVELS for stride in seconds)):
         text = f"{opcode} rows={rows} valid=1 address=0 {flag}"
         assert _move(machine, text, memories, memory).stop == stop, text
+
+
+def test_rows_of_many_weights() -> None:
+    """The last 2^16 of those that a load can name are read by a command, and there are none behind them."""
+    config = replace(_CONFIG, weights=600_000)
+    machine, words = SimulatedAccelerator(config), random_words(np.random.default_rng(1), _WORDS)
+    memories = random_memories(np.random.default_rng(2), config, _WORDS)
+    first = MOST_LOADED - (1 << 16)
+    text = f"load rows={first} valid=2 address=0 x=8:8192:2 into_weights\n"
+    reads = (f"matmul reads=0 writes={40 + n} weights={first + 8192 * n - 1} emit loads=0\n" for n in range(8))
+    case = Case(assemble(f"{text}{''.join(reads)}end"), replace(memories, memory=words), memories, None)
+    assert _run(machine, case, 1).report.tag == 0
+    expected = programs.copied(case.before)
+    run(case.program, expected)
+    assert (machine.scratchpad() == expected.scratchpad).all()
+    assert np.unique(expected.scratchpad[40:48]).size > 8
+    for row, stop in ((MOST_LOADED - 1, Stop.NONE), (f"{MOST_LOADED - 1} x=2:1", Stop.WRITE)):
+        report = _move(machine, f"load rows={row} valid=1 address=0 into_weights", memories, words)
+        assert report.stop == stop, row
+    with pytest.raises(ValueError, match="weights written must be from 0 to 524287, not from 524287 to 524288"):
+        check_program(config, assemble(f"load rows={MOST_LOADED - 1} valid=1 address=0 x=2:1 into_weights\nend"))
 
 
 def test_bursts(machine: SimulatedAccelerator) -> None:

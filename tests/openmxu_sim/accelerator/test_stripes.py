@@ -322,12 +322,14 @@ def test_parts_of_a_command() -> None:
 
 
 def test_more_rows_than_a_load_can_name() -> None:
-    """A memory of weights may have more than 2^16 rows: loads use those below."""
-    many = "".join(f"matmul reads=0 writes=9 weights={16_000 * n} emit kx=4000:0\n" for n in range(5))
-    parts = with_loads(replace(_BUS, weights=1 << 17), assemble(f"{many}end"), 0)
-    rows = [weights_written(command) for part in parts for command in part if command.opcode == "load"]
-    assert sum(map(len, rows)) == 80_000
-    assert max(map(np.max, rows)) < 1 << 16
+    """A memory of weights may have more than 2^19 rows: loads use those below, an exchange those below 2^16."""
+    for count, exchange, room in ((34, "", 1 << 19), (5, " exchange", 1 << 16)):
+        one = f"matmul emit{exchange} reads={{0}} writes=9 weights={{1}} kx=4000:{4 if exchange else 0}\n"
+        many = "".join(one.format(*((16_000 * n, 16) if exchange else (0, 16_000 * n))) for n in range(count))
+        parts = with_loads(replace(_BUS, weights=1 << 20), assemble(f"{many}end"), 0)
+        rows = [weights_written(command) for part in parts for command in part if command.opcode == "load"]
+        assert sum(map(len, rows)) == (16_000 - 3 * bool(exchange)) * count  # or rows that tiles share
+        assert room // 2 < max(map(np.max, rows)) < room
 
 
 def test_no_room_for_a_tile() -> None:

@@ -16,7 +16,7 @@ from amaranth.lib.wiring import In, Out
 from openmxu.accelerator.fetch import MOVER
 from openmxu.accelerator.loop import STEP, LevelLayout, Loop, next_step
 from openmxu.accelerator.movers.bursts import WORD, Burst, Bursts
-from openmxu.spec.accelerator import AcceleratorConfig
+from openmxu.spec.accelerator import MOST_LOADED, AcceleratorConfig
 from openmxu.spec.commands import KINDS
 from openmxu.spec.formats import BF16
 
@@ -143,6 +143,6 @@ class Mover(wiring.Component):
                 beat.address.eq(word[low:] + index),
                 beat.place.row.eq(row),
                 beat.place.shift.eq(word[:low]),
-                absent.eq(row >= Mux(command.into_weights, self.config.weights, self.config.rows)),
+                absent.eq(row >= Mux(command.into_weights, min(self.config.weights, MOST_LOADED), self.config.rows)),
                 outside.eq(end > self.i_window),
             ]
