@@ -57,6 +57,9 @@ def test_a_case(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found.products == 16 * 2 * 3 * 16
     assert found.cycles > found.tiles > found.products / 4
     assert (found.differing, found.words > 3 * 32 * 32) == (0, True)
+    slower = [runs.measure(replace(_CASE, **how)) for how in ({"latency": 100}, {"every": 3})]
+    assert [each.differing for each in slower] == [0, 0]
+    assert min(each.cycles for each in slower) > found.cycles + 100
     define = runs.run
 
     def other(program: Any, memories: Any) -> Any:
@@ -87,6 +90,9 @@ def test_record() -> None:
     assert Networks.of_json(record.to_json()) == record
     text = to_markdown(record)
     assert "| ResNet-20 | 2x2, 1 stage, bank of 16, 4K + 4K, 32 bits | 400 | 300 | 62.5% | 800 | 2.00 |" in text
+    later = to_markdown(replace(record, findings=(replace(_FINDING, case=replace(_CASE, latency=9, every=2)),)))
+    assert "16, 4K + 4K, 32 bits, latency 9, a beat in 2 cycles | 400 |" in later
+    assert "3.50 bytes a cycle | 25.0% | 75.0% |" in later
     assert "2 of 3 models from packages compile as they are, 1 of them with 90% or more of their products on" in text
     assert "| some==1 | a | 100 | 90.0% | 3 | 7 | 1 Sin |" in text
     assert "| other==2 | b | 0 | 0.0% | refused | 0 | it is wrong |" in text

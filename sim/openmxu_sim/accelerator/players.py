@@ -13,7 +13,7 @@ from openmxu_sim.accelerator.container import CompiledNetwork, HostPart, Machine
 from openmxu_sim.accelerator.definition import Halves, Memories, run
 from openmxu_sim.accelerator.lowering import Lowered
 from openmxu_sim.accelerator.shared_bus import SharedBus
-from openmxu_sim.accelerator.simulation import PAGE, SimulatedAccelerator
+from openmxu_sim.accelerator.simulation import FASTEST, PAGE, SimulatedAccelerator, Speed
 from openmxu_sim.operands.npy import of_bytes
 
 _COMPILES = "simulating the accelerator; it is compiled first, which takes some seconds"
@@ -54,12 +54,12 @@ class Definition:
 
 
 class Simulation:
-    """The RTL, compiled; ``tell`` is called before that."""
+    """The RTL, compiled, with a memory of some speed; ``tell`` is called before that."""
 
     machines, needs_bus = 1, True
 
-    def __init__(self, tell: Callable[[str], None] = lambda _: None) -> None:
-        self._tell = tell
+    def __init__(self, tell: Callable[[str], None] = lambda _: None, speed: Speed = FASTEST) -> None:
+        self._tell, self._speed = tell, speed
         self._machine: SimulatedAccelerator | None = None
 
     def prepare(self, config: AcceleratorConfig) -> SimulatedAccelerator:
@@ -77,7 +77,7 @@ class Simulation:
         machine.write(lowered.program, own)
         if lowered.config.beat:
             memory = np.pad(memory, (0, -memory.size % (PAGE // 2)))
-            machine.attach(memory)
+            machine.attach(memory, speed=self._speed)
         report = machine.run()
         if report.stop != Stop.NONE:
             raise RuntimeError(f"command {report.index} stopped the accelerator: {report.stop.name}")

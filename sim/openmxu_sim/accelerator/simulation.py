@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from enum import IntEnum
 from functools import lru_cache
 from itertools import accumulate
+from typing import NamedTuple
 
 import numpy as np
 
@@ -81,6 +82,20 @@ BROKEN_RULES = (
     "an accelerator is quiet when nothing is under way",
 )
 """Rules of the bus that a memory holds an accelerator to; what an index of them says."""
+
+
+class Speed(NamedTuple):
+    """How fast a memory at a simulated bus is."""
+
+    latency: int = 0
+    """Cycles from a request that is taken to its first beat, or from a written burst to its answer, besides the one
+    that each takes. Requests behind it are taken meanwhile."""
+    every: int = 1
+    """Cycles from one beat to the next: 2 is half the bus's bandwidth, in each direction."""
+
+
+FASTEST = Speed()
+"""A memory that is never waited for."""
 
 
 @dataclass(frozen=True)
@@ -174,7 +189,15 @@ class SimulatedAccelerator:
         self._library.machine_reset(self._machine)
 
     def attach(
-        self, memory: Halves, base: int = 0, *, seed: int = 0, stall: float = 0, fault: Fault = Fault.NONE, at: int = 1
+        self,
+        memory: Halves,
+        base: int = 0,
+        *,
+        speed: Speed = FASTEST,
+        seed: int = 0,
+        stall: float = 0,
+        fault: Fault = Fault.NONE,
+        at: int = 1,
     ) -> None:
         """Attach a memory to the bus, of whole pages of 4 kB: programs change it.
 
@@ -186,7 +209,7 @@ class SimulatedAccelerator:
             )
         self._memory = memory
         self._library.machine_attach(
-            self._machine, memory.ctypes.data, memory.nbytes, base, seed, round(256 * stall), fault, at
+            self._machine, memory.ctypes.data, memory.nbytes, base, seed, round(256 * stall), *speed, fault, at
         )
 
     def traffic(self, cycles: int = 0) -> Traffic:
@@ -269,7 +292,7 @@ def _compile(config: AcceleratorConfig, rtlil: str, *, parts: bool = False) -> c
     library.machine_read.argtypes = [pointer, ctypes.c_size_t, pointer]
     if config.beat:
         long = ctypes.c_uint64
-        library.machine_attach.argtypes = [pointer, pointer, long, number, long, number, number, number]
+        library.machine_attach.argtypes = [pointer, pointer, long, number, long, *[number] * 5]
         library.machine_tick.argtypes = [pointer, long]
         library.machines_run.argtypes = [pointer, number, long, pointer]
         library.machine_traffic.argtypes = [pointer, pointer]

@@ -13,7 +13,7 @@ from openmxu.spec.accelerator import MOST_LOADED, AcceleratorConfig, check_progr
 from openmxu.spec.commands import assemble
 from openmxu_sim.accelerator import Memories
 from openmxu_sim.accelerator.definition import Halves, run
-from openmxu_sim.accelerator.simulation import Fault, Run, SimulatedAccelerator
+from openmxu_sim.accelerator.simulation import Fault, Run, SimulatedAccelerator, Speed
 
 from ...conftest import needs_compiler, slow, thorough
 from . import programs
@@ -191,7 +191,7 @@ _LEVELS = ("x", "y", "block")
 
 
 def _move(
-    machine: SimulatedAccelerator, text: str, memories: Memories, memory: Halves, base: int = 0, **how: float
+    machine: SimulatedAccelerator, text: str, memories: Memories, memory: Halves, base: int = 0, **how: float | Speed
 ) -> Run:
     """Run commands, which keep to the rules."""
     machine.attach(memory, base, **how)  # type: ignore[arg-type]
@@ -340,3 +340,24 @@ def test_movers_work_beside_the_unit(machine: SimulatedAccelerator) -> None:
     memory, memories = _zeros()
     *alone, both = (_move(machine, each, memories, memory).cycles for each in (pool, store, f"{pool}\n{store}"))
     assert both < max(alone) + 40
+
+
+def test_speed_of_a_memory(machine: SimulatedAccelerator) -> None:
+    """A load waits once for each two bursts, which it asks for at once, a store once."""
+    memory, memories = _zeros()
+    rows = "rows=0 valid=2 address=0 x={}:1:2"
+
+    def cycles(text: str, *speed: int) -> int:
+        return _move(machine, text, memories, memory, speed=Speed(*speed)).cycles
+
+    for opcode, beats, waits in (
+        *(("load", beats, -(-beats // 32)) for beats in (1, 16, 32, 40, 60)),
+        ("store", 60, 1),
+    ):
+        text = f"{opcode} {rows.format(beats)}"
+        first = cycles(text, 50)  # the end is read in less
+        assert [cycles(text, latency) - first for latency in (51, 82, 150)] == [waits, 32 * waits, 100 * waits], text
+        if beats <= 16:
+            assert [cycles(text, 50, every) - first for every in (2, 5)] == [beats - 1, 4 * (beats - 1)], text
+    both = f"load {rows.format(16)}\nstore loads=0 {rows.format(16)}"
+    assert cycles(both, 150) == cycles(both, 50) + 200

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from dataclasses import replace
 from importlib.metadata import version
 
 import numpy as np
@@ -18,6 +19,7 @@ from openmxu.runtime.native import compiler_version
 from openmxu.spec.accelerator import config_of
 from openmxu_sim.accelerator.definition import run
 from openmxu_sim.accelerator.players import Simulation
+from openmxu_sim.accelerator.simulation import Speed
 from openmxu_sim.accelerator.stripes import bytes_moved
 from openmxu_sim.commands.run_accelerator import compile_network, fitted
 from openmxu_sim.onnx import Network
@@ -36,10 +38,12 @@ _SHAPES: dict[str, Callable[[], ModelProto]] = {
 _MAGIKA = "Magika 1.0.3, one file"
 
 _SHORT = (Case("ResNet-20", 4, 4, 256, "64K", "64K", 64), Case("ResNet-20", 16, 4, 256, "256K", "256K", 256))
+_SPEEDS = ((32, 1), (100, 1), (0, 2))
 _MACHINES = ((4, 4, 256), (16, 4, 512), (128, 1, 2048))
 _FULL = (
     *_SHORT,
     Case("ResNet-20", 128, 1, 2048, "16M", "64M", 1024),
+    *(replace(case, latency=latency, every=every) for case in _SHORT for latency, every in _SPEEDS),
     *(
         Case("ResNet-20", 4, 4, depth, scratchpad, "64K", 64)
         for depth in (64, 256)
@@ -85,7 +89,7 @@ def _simulated(case: Case) -> Finding:
     side = 32 if case.network == "ResNet-20" else 224
     picture = np.random.default_rng(1).standard_normal((3, side, side))
     lowered.put(network.inputs[0].picture, picture.astype(np.float32), lowered.rows(memories))
-    player = Simulation()
+    player = Simulation(speed=Speed(case.latency, case.every))
     player.prepare(lowered.config)  # compiled before the time counts
     start = time.process_time()
     [rows], ends = player.play(network, [memories])

@@ -20,6 +20,10 @@ class Case:
     """Bytes of the memories, such as 64K; empty: the unit alone, by its formula."""
     beat: int = 0
     """Bits of a beat of the bus."""
+    latency: int = 0
+    """Cycles from a request to the memory's first beat, besides one."""
+    every: int = 1
+    """Cycles from a beat of the memory to the next."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +57,7 @@ class Finding:
     @property
     def hidden(self) -> float:
         """Share of the bus's beats in whose cycles tiles were computed, if these lasted as the formula says."""
-        return max(0.0, 1 - (self.cycles - self.tiles) / (self.bytes_moved / (self.case.beat / 8)))
+        return max(0.0, 1 - (self.cycles - self.tiles) * self.case.beat / 8 / (self.bytes_moved * self.case.every))
 
 
 MACHINE = (16, 16, 4, 256, "512K", "512K")
@@ -122,7 +126,10 @@ def to_markdown(report: Networks) -> str:
 
 def _machine(case: Case) -> str:
     size = f"{case.size}x{case.size}, {counted(case.stages, 'stage')}, bank of {case.depth}"
-    return f"{size}, {case.scratchpad} + {case.weights}, {case.beat} bits" if case.beat else size
+    memory = [f"{case.scratchpad} + {case.weights}, {case.beat} bits"] if case.beat else []
+    memory += [f"latency {case.latency}"] * bool(case.latency)
+    memory += [f"a beat in {case.every} cycles"] * (case.every > 1)
+    return ", ".join([size, *memory])
 
 
 def _simulated(found: Finding) -> Iterator[str]:

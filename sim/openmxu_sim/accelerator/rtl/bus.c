@@ -10,12 +10,14 @@ enum fault {
   NONE, READ_ERROR, WRITE_ERROR, SILENT, UNEXPECTED, WRONG_MARK, TOO_MANY, UNASKED_ANSWER, UNANSWERED, EARLY_ANSWER
 };
 
-struct beat { uint32_t data[BEAT_LIMBS], strobe[STROBES]; uint64_t at; };
+struct beat { uint32_t data[BEAT_LIMBS], strobe[STROBES]; uint64_t at, due; };
 
 struct peer {
   uint8_t *bytes;
   uint64_t size, base, random;
   uint32_t stall;                      /* of 256 cycles, those in which a channel waits */
+  uint32_t latency, every;             /* cycles more from a request to its beats or answer; from beat to beat */
+  uint64_t now, next[2];               /* cycles so far; the first in which a beat may be read, or written */
   uint32_t fault, at;                  /* what goes wrong with which burst, or its beats */
   enum broken broken;
   uint64_t bursts[2], beats[2];        /* read, written */
@@ -26,6 +28,7 @@ struct peer {
   struct { uint64_t at; uint32_t left; } write;
   struct beat written[QUEUE * 16];     /* beats that are not answered */
   uint8_t last[QUEUE * 16];
+  uint64_t due[QUEUE * 16];            /* when answers come, from the one behind those that have */
   uint32_t written_head, written_count, answers, early; /* early: the burst that is written has its answer */
   uint32_t before[2], payload[2][3], beat_before, beat_payload[BEAT_LIMBS + STROBES + 1];
 };
@@ -56,18 +59,22 @@ static void peer_drive(struct peer *p, struct accelerator_in *in) {
   int quiet = silent(p);
   in->arready[0] = -(!quiet && p->read_count < QUEUE && !waits(p));
   in->awready[0] = -(!quiet && !p->write.left && p->written_count < QUEUE && !waits(p));
-  in->wready[0] = -(!quiet && !p->taken[1] && !waits(p));
+  /* No last beat is taken before the answer that comes too early, which may come in the cycle in which it is taken. */
+  int early = p->fault == EARLY_ANSWER && p->write.left && !p->early && p->bursts[1] >= p->at;
+  in->wready[0] = -(!quiet && !(early && p->write.left == 1) && !p->taken[1] && p->now >= p->next[1] && !waits(p));
   const struct beat *next = &p->read[p->read_head];
   int unexpected = p->fault == UNEXPECTED && !p->read_count && p->bursts[0] >= p->at;
-  int reads = unexpected || (!quiet && !p->taken[0] && p->read_count && !waits(p));
+  int due = p->read_count && p->now >= next->due && p->now >= p->next[0];
+  int reads = unexpected || (!quiet && !p->taken[0] && due && !waits(p));
   in->rvalid[0] = -reads;
   for (int limb = 0; limb < BEAT_LIMBS; limb++) in->rdata[limb] = reads ? next->data[limb] : draw(p);
   in->rresp[0] = reads && !unexpected ? 2u * p->wrong[p->read_head] : 0;
   in->rlast[0] = -(!reads ? draw(p) & 1 : !unexpected && p->ends[p->read_head]);
   int unasked = p->fault == UNASKED_ANSWER && !p->written_count && !p->write.left && p->bursts[1] >= p->at;
   int mute = quiet || (p->fault == UNANSWERED && p->answered + 1 >= p->at);
-  int early = p->fault == EARLY_ANSWER && p->write.left && !p->early && !p->answers && p->bursts[1] >= p->at;
-  in->bvalid[0] = -(unasked || early || (!mute && p->answers && !waits(p)));
+  early &= !p->answers;
+  int answers = p->answers && p->now >= p->due[p->answered % (QUEUE * 16)];
+  in->bvalid[0] = -(unasked || early || (!mute && answers && !waits(p)));
   in->bresp[0] = 2u * (p->fault == WRITE_ERROR && p->answered + 1 == p->at);
 }
 
@@ -91,6 +98,7 @@ static void peer_read(struct peer *p, const struct accelerator_in *in, const str
   if (in->rvalid[0] && p->read_count) {
     p->ended[0] = p->ends[p->read_head];
     p->read_head = (p->read_head + 1) % (QUEUE * 16), p->read_count--, p->beats[0]++;
+    p->next[0] = p->now + p->every;
   }
   hold(p, UNASKED, !(out->rready[0] & 1) || !(out->bready[0] & 1));
   stays(p, 0, valid, ready, out->araddr[0], length);
@@ -101,6 +109,7 @@ static void peer_read(struct peer *p, const struct accelerator_in *in, const str
   uint32_t fault = p->bursts[0] == p->at ? p->fault : NONE, bad = p->at * 7 % (length + 1);
   for (uint32_t n = 0; n < length + 1 + (fault == TOO_MANY); n++) {
     uint32_t place = (p->read_head + p->read_count++) % (QUEUE * 16);
+    p->read[place].due = p->now + 1 + p->latency;
     memcpy(p->read[place].data, p->bytes + at + BYTES * (n < length ? n : length), BYTES);
     p->wrong[place] = fault == READ_ERROR && n == bad;
     p->ends[place] = (n == length + (fault == TOO_MANY)) != (fault == WRONG_MARK && n == bad);
@@ -137,6 +146,8 @@ static void peer_write(struct peer *p, const struct accelerator_in *in, const st
     beat->at = p->write.at;
     p->write.at += BYTES, p->beats[1]++;
     p->last[place] = --p->write.left == 0;
+    p->next[1] = p->now + p->every;
+    p->due[(p->answered + p->answers) % (QUEUE * 16)] = p->now + 1 + p->latency;
     p->answers += p->last[place];
     p->ended[1] = p->last[place];
     hold(p, LAST, p->last[place] != (out->wlast[0] & 1));
@@ -153,6 +164,7 @@ static void peer_write(struct peer *p, const struct accelerator_in *in, const st
 static void peer_see(struct peer *p, const struct accelerator_in *in, const struct accelerator_out *out) {
   peer_read(p, in, out);
   peer_write(p, in, out);
+  p->now++;
   hold(p, QUIET, out->o_quiet[0] && (p->written_count || p->write.left || (p->read_count && p->fault != TOO_MANY)));
 }
 

@@ -45,9 +45,9 @@ struct machine *machine_new(void) {
 #ifdef BUS
 /* Attaches a memory of so many bytes at a base, which stays the caller's; see struct peer for the others. */
 void machine_attach(struct machine *m, uint8_t *bytes, uint64_t size, uint32_t base, uint64_t seed, uint32_t stall,
-                    uint32_t fault, uint32_t at) {
+                    uint32_t latency, uint32_t every, uint32_t fault, uint32_t at) {
   m->peer = (struct peer){ .bytes = bytes, .size = size, .base = base, .random = seed | 1, .stall = stall,
-                           .fault = fault, .at = at };
+                           .latency = latency, .every = every, .fault = fault, .at = at };
   m->in.i_base[0] = base >> 12;
   m->in.i_window[0] = (uint32_t)(size / 2);
 }
