@@ -49,7 +49,11 @@ def _is_right(folder: Path) -> bool:
 
 def _rows(shown: str) -> list[list[str]]:
     """The cells of rows with a share, without commas."""
-    return [[cell.strip().replace(",", "") for cell in row.split("|")] for row in shown.splitlines() if "%" in row]
+    return [
+        [cell.strip().replace(",", "") for cell in row.split("|")]
+        for row in shown.splitlines()
+        if "%" in row and "|" in row
+    ]
 
 
 def test_what_is_left(folder: Path, command: Command) -> None:
@@ -83,11 +87,15 @@ def test_compile_and_run(folder: Path, command: Command, shown: Said) -> None:
         [0, "dense", 12 * 5, 0],
     ]
     assert found["cycles"] == sum(layer["cycles"] for layer in found["layers"]) == int(_rows(out)[-1][3])
+    assert [layer["expected"] for layer in found["layers"]] == [int(row[5]) for row in _rows(out)[:-1]]
+    assert f"Expected: {int(_rows(out)[-1][5]):,} cycles, " in out
+    expected = int(_rows(out)[-1][5])
     out = shown("run model.mxa --input x.npz -o y.npz --check")
     assert "0 of 65,536 words of the scratchpad differ from the definition." in out
     rows = [re.findall(r"\d[\d,.]*", line) for line in out.splitlines() if "%" in line]
     *layers, every, measured = [[int(cell.replace(",", "")) for cell in row if "." not in cell] for row in rows]
     assert [sum(layer[2] for layer in layers)] == every[2:] == measured  # each lasts until the next begins
+    assert abs(expected - measured[0]) <= 8
     assert all(formula < cycles < formula + 60 for _, formula, cycles in layers)
     assert _is_right(folder)
 

@@ -56,6 +56,7 @@ def test_a_case(monkeypatch: pytest.MonkeyPatch) -> None:
     found = runs.measure(_CASE)
     assert found.products == 16 * 2 * 3 * 16
     assert found.cycles > found.tiles > found.products / 4
+    assert abs(found.expected / found.cycles - 1) < 0.1
     assert (found.differing, found.words > 3 * 32 * 32) == (0, True)
     slower = [runs.measure(replace(_CASE, **how)) for how in ({"latency": 100}, {"every": 3})]
     assert [each.differing for each in slower] == [0, 0]
@@ -78,20 +79,20 @@ def test_by_the_formula() -> None:
     assert (found.cycles, found.words) == (0, 0)
 
 
-_FINDING = Finding(_CASE, 1000, 300, 400, 800, 3.5, 0.25, 1.5, 64, 0)
+_FINDING = Finding(_CASE, 1000, 300, 400, 399, 800, 3.5, 0.25, 1.5, 64, 0)
 
 
 def test_record() -> None:
     record = Networks(
-        "2026-01-01", "a machine", {"numpy": "2"}, True, (_FINDING, Finding(_CASE, 9, 9, 0, 9, 1, 0, 0, 0, 0))
+        "2026-01-01", "a machine", {"numpy": "2"}, True, (_FINDING, Finding(_CASE, 9, 9, 0, 0, 9, 1, 0, 0, 0, 0))
     )
     shares = (Share("some==1", "a", 100, 90, 3, 7, "1 Sin"), Share("other==2", "b", 0, 0, 0, 0, "it is wrong"))
     record = replace(record, foreign=(*shares, replace(shares[0], machine=89)))
     assert Networks.of_json(record.to_json()) == record
     text = to_markdown(record)
-    assert "| ResNet-20 | 2x2, 1 stage, bank of 16, 4K + 4K, 32 bits | 400 | 300 | 62.5% | 800 | 2.00 |" in text
+    assert "| ResNet-20 | 2x2, 1 stage, bank of 16, 4K + 4K, 32 bits | 400 | 399 | 300 | 62.5% | 800 | 2.00 |" in text
     later = to_markdown(replace(record, findings=(replace(_FINDING, case=replace(_CASE, latency=9, every=2)),)))
-    assert "16, 4K + 4K, 32 bits, latency 9, a beat in 2 cycles | 400 |" in later
+    assert "16, 4K + 4K, 32 bits, latency 9, a beat in 2 cycles | 400 |  | 300 |" in later
     assert "3.50 bytes a cycle | 25.0% | 75.0% |" in later
     assert "2 of 3 models from packages compile as they are, 1 of them with 90% or more of their products on" in text
     assert "| some==1 | a | 100 | 90.0% | 3 | 7 | 1 Sin |" in text

@@ -1,4 +1,4 @@
-"""Waits: which commands of a program must be finished before another may begin, and whether it says so.
+"""Waits: which commands must be finished before another may begin, whether a program says so, and how long it takes.
 
 Commands of one engine end in their order, those of different engines run at the same time. So before command i all
 commands of an engine are finished but the last ``wait`` ones, and what was waited for by an earlier command stays so.
@@ -19,6 +19,8 @@ from openmxu.spec.accelerator import (
     words_moved,
 )
 from openmxu.spec.commands import ANY, Command
+from openmxu.spec.formats import BF16
+from openmxu_sim.accelerator.prefetch import cycles_of
 
 ENGINES = {"load": "loads", "compute": "computes", "store": "stores"}
 """The field with the waits for each engine."""
@@ -83,6 +85,51 @@ def _needed(config: AcceleratorConfig, program: Sequence[Command]) -> Iterator[d
         yield dict(needed)
         if command.kind.engine:
             earlier[command.kind.engine].append((reads, writes))
+
+
+def expected(config: AcceleratorConfig, program: Sequence[Command]) -> list[int]:
+    """Cycles at which commands begin, and at which the program ends, with a memory that answers at once.
+
+    They come from the waits and from the length of each command by itself. Collisions of rows in the scratchpad are not
+    counted: the RTL took 0.2 to 0.4 % more for the networks of ``openmxu study networks``.
+    """
+    finished = {engine: list[int]() for engine in ENGINES}
+    free = dict.fromkeys(ENGINES, 0)
+    begins, now = list[int](), 0
+    for command in program:
+        now += _READ
+        for engine, field in ENGINES.items():
+            wait = 0 if command.opcode == "end" else command.values[field]
+            if wait != ANY and len(finished[engine]) > wait:
+                now = max(now, finished[engine][-1 - wait])
+        if command.kind.engine:
+            own = finished[command.kind.engine]
+            now = max(now, free[command.kind.engine])
+            taken, end = _ends(config, command, now)
+            own.append(max(end, own[-1] + _NEXT) if own else end)
+            free[command.kind.engine] = own[-1] if command.opcode == "pool" else taken
+        begins.append(now)
+    return begins
+
+
+_READ = 19
+"""Cycles in which a command is read and checked."""
+
+_NEXT = 2
+"""Cycles between commands of the unit or the pool, which follow one another at once."""
+
+
+def _ends(config: AcceleratorConfig, command: Command, now: int) -> tuple[int, int]:
+    """When the engine of a command that begins now can take the next one, and when its results are written."""
+    if command.kind.engine == "compute":
+        fed = now + cycles_of(config, [command])
+        return fed + _NEXT, fed + (config.unit.latency if command.opcode == "matmul" else 0) + 4
+    lanes = config.beat // BF16.width
+    moved = words_moved(command)
+    beats = int((-(-(moved % lanes + command.values["valid"]) // lanes)).sum())
+    # A load waits two cycles for each burst of sixteen beats, a store for each row.
+    end = now + 22 + (beats + beats // 16 * 2 if command.opcode == "load" else beats + 2 * len(moved))
+    return end, end
 
 
 def _accesses(size: int, command: Command) -> tuple[dict[str, _Addresses], dict[str, _Addresses]]:

@@ -225,7 +225,7 @@ def _compile(options: argparse.Namespace) -> None:
             outputs.write_bytes(options.output, write_network(network))
         if options.json is not None:
             outputs.write_text(options.json, json.dumps(_figures(network, found), indent=1) + "\n")
-        print_markdown(_table(network, ()))
+        print_markdown(_table(network))
 
 
 def _figures(network: "CompiledNetwork", found: "Partition") -> dict[str, Any]:
@@ -238,12 +238,14 @@ def _figures(network: "CompiledNetwork", found: "Partition") -> dict[str, Any]:
             "name": row.name,
             "commands": row.commands,
             "cycles": row.cycles,
+            "expected": row.lasts if ends else None,
             "products": row.products,
             "bytes": row.moved,
         }
         for index, part in enumerate(network.parts)
         if isinstance(part, MachinePart)
-        for row in [*_rows(part.lowered, ())][:-1]
+        for ends in [_expected(part.lowered)]
+        for row in [*_rows(part.lowered, ends)][:-1]
     ]
     return {
         "products": {"all": _every(found), "machine": found.products},
@@ -254,28 +256,31 @@ def _figures(network: "CompiledNetwork", found: "Partition") -> dict[str, Any]:
     }
 
 
-def _table(network: "CompiledNetwork", ends: Sequence[Sequence[int]]) -> str:
+def _table(network: "CompiledNetwork", ends: Sequence[Sequence[int]] | None = None) -> str:
     """The layers, their cycles by the formula, those that were measured, and what passes through a memory.
 
     ``ends`` are, for each part on the accelerator, the cycles at which commands began, if they are known, and that of
-    the end; none if no part ran. A layer lasts until the next begins.
+    the end; without, they are expected. A layer lasts until the next begins.
     """
     parts = [part.lowered for part in network.machine]
     if not parts:
         return "Nothing runs on the accelerator.\n"
     memory, cells = any(lowered.memory for lowered in parts), parts[0].config.size ** 2
-    timed = bool(ends) and all(len(some) == len(lowered.program) for some, lowered in zip(ends, parts, strict=True))
+    what, measured = ("measured", ends) if ends is not None else ("expected", list(map(_expected, parts)))
+    timed = bool(measured) and all(
+        len(some) == len(lowered.program) for some, lowered in zip(measured, parts, strict=True)
+    )
     heads = ["layer", "commands", "cycles by the formula", "useful"]
-    heads += ["measured"] * timed + ["bytes moved", "a cycle"] * memory
+    heads += [what] * timed + ["bytes moved", "a cycle"] * memory
     rows, totals = list[_Row](), list[_Row]()
     for index, lowered in enumerate(parts):
-        *layers, every = _rows(lowered, ends[index] if timed else ())
+        *layers, every = _rows(lowered, measured[index] if timed else ())
         rows, totals = [*rows, *layers], [*totals, every]
     every = _Row("all", *map(sum, zip(*(row[1:] for row in totals), strict=True)))
     text = table(heads, [row.cells(cells, timed, memory) for row in (*rows, every)])
-    if any(ends):
-        measured = sum(some[-1] for some in ends)
-        text += f"\nMeasured: {measured:,} cycles, {every.products / cells / measured:.1%} of the array useful.\n"
+    if any(measured):
+        total = sum(some[-1] for some in measured)
+        text += f"\n{what.capitalize()}: {total:,} cycles, {every.products / cells / total:.1%} of the array useful.\n"
     if memory:
         size = max(lowered.memories().memory.nbytes for lowered in parts)
         text += f"\nload and store need {size:,} bytes of memory; a bus of fewer bytes a cycle makes a layer wait.\n"
@@ -289,13 +294,21 @@ class _Row(NamedTuple):
     commands: int
     cycles: int
     products: int
-    measured: int
+    lasts: int
+    """Cycles until the next layer begins."""
     moved: int
 
     def cells(self, size: int, timed: bool, memory: bool) -> list[str]:
         useful = f"{self.products / size / self.cycles:.1%}"
-        found = [self.name, str(self.commands), f"{self.cycles:,}", useful, *[f"{self.measured:,}"] * timed]
+        found = [self.name, str(self.commands), f"{self.cycles:,}", useful, *[f"{self.lasts:,}"] * timed]
         return found + [f"{self.moved:,}", f"{self.moved / self.cycles:.2f}"] * memory
+
+
+def _expected(lowered: "Lowered") -> Sequence[int]:
+    """Cycles at which a part's commands begin, and that of the end, by a model, if it has a bus for its memory."""
+    from openmxu_sim.accelerator.waits import expected
+
+    return expected(lowered.config, lowered.program) if lowered.config.beat or not lowered.memory else ()
 
 
 def _rows(lowered: "Lowered", ends: Sequence[int]) -> Iterator[_Row]:

@@ -12,8 +12,12 @@ from openmxu.spec.accelerator import AcceleratorConfig, rows_read, rows_written,
 from openmxu.spec.commands import ANY, Command, assemble
 from openmxu_sim.accelerator import Memories, check_waits, definition, run, with_waits
 from openmxu_sim.accelerator.definition import step
+from openmxu_sim.accelerator.lowering import Layer
+from openmxu_sim.accelerator.simulation import PAGE, SimulatedAccelerator
+from openmxu_sim.accelerator.stripes import fit
+from openmxu_sim.accelerator.waits import expected
 
-from ...conftest import slow, thorough
+from ...conftest import needs_compiler, slow, thorough
 from .programs import MACHINE, MEMORY, random_memories, random_program
 
 _FIELDS = {"load": "loads", "compute": "computes", "store": "stores"}
@@ -185,3 +189,43 @@ def test_more_unfinished_commands_than_a_field_counts() -> None:
     program = with_waits(MACHINE, assemble(f"{loads}pool reads=0 writes=40\nend"))
     assert program[20].values["loads"] == ANY - 1
     check_waits(MACHINE, program)
+
+
+def test_expected_cycles_by_hand() -> None:
+    """A command is read in 19 cycles; a load of 40 beats waits for two bursts, a store of 8 rows for each of them."""
+    program = assemble(
+        "load rows=0 valid=2 address=0 x=40:1:2\n"
+        "pool reads=0 writes=50 kx=5:1 x=2:5:1 loads=0\n"
+        "matmul reads=50 writes=60 weights=0 emit block=30:0\n"
+        "store rows=0 valid=2 address=0 x=8:1:2 computes=1\n"
+        "end"
+    )
+    config = replace(MACHINE, beat=32)
+    loaded = 19 + 22 + 40 + 4
+    begun = loaded + 19  # when the pool, of 10 rows, has been written
+    stored = begun + 19 + 22 + 8 + 16
+    multiplied = begun + 30 * config.unit.shortest_tile + config.unit.latency + 4
+    assert expected(config, program) == [19, loaded, begun, begun + 19, max(stored, multiplied)]
+
+
+@needs_compiler
+def test_expected_cycles() -> None:
+    """The RTL's, within 1 %, of layers with weights and results in a memory; without waits they would be less."""
+    rng, image = np.random.default_rng(1), np.zeros((16, 24, 24), np.float32)
+    weight = rng.standard_normal((16, 16, 3, 3)).astype(np.float32)
+    layers = [
+        Layer("a", "x", (3, 3), (1, 1), (1, 1, 1, 1), weight, None, relu=True),
+        Layer("p", "a", (2, 2), (2, 2)),
+        Layer("b", "p", (3, 3), (1, 1), (1, 1, 1, 1), weight, None, relu=True),
+        Layer("c", "b", (3, 3), (1, 1), (1, 1, 1, 1), weight, None, added="p"),
+        Layer("d", "c", (12, 12), weight=rng.standard_normal((20, 16, 12, 12)).astype(np.float32)),
+    ]
+    config = AcceleratorConfig(size=4, stages=2, depth=64, rows=1024, weights=512, program=1 << 16, beat=32)
+    lowered = fit(config, {"x": image.shape}, layers)
+    memories = lowered.memories()
+    machine = SimulatedAccelerator(lowered.config)
+    machine.write(lowered.program, memories)
+    machine.attach(np.pad(memories.memory, (0, -memories.memory.size % (PAGE // 2))))
+    cycles = machine.run().cycles
+    assert abs(expected(lowered.config, lowered.program)[-1] / cycles - 1) < 0.01
+    assert sum(layer.cycles for layer in lowered.layers) < cycles * 0.85

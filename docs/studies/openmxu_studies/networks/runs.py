@@ -21,6 +21,7 @@ from openmxu_sim.accelerator.definition import run
 from openmxu_sim.accelerator.players import Simulation
 from openmxu_sim.accelerator.simulation import Speed
 from openmxu_sim.accelerator.stripes import bytes_moved
+from openmxu_sim.accelerator.waits import expected
 from openmxu_sim.commands.run_accelerator import compile_network, fitted
 from openmxu_sim.onnx import Network
 from openmxu_sim.onnx.runtime import ModelProto, load
@@ -105,6 +106,7 @@ def _simulated(case: Case) -> Finding:
         products=sum(layer.products for layer in lowered.layers),
         tiles=tiles,
         cycles=ends[-1],
+        expected=expected(lowered.config, lowered.program)[-1],
         bytes_moved=bytes_moved(lowered.program),
         hungriest=max(need for need, _ in needs),
         bound=sum(cycles for need, cycles in needs if need > case.beat / 8) / tiles,
@@ -129,4 +131,4 @@ def _derived(case: Case) -> Finding:
     moved = [row.weight_bytes + row.activation_bytes + row.result_bytes for row in costs.rows]
     hungriest = max(count / row.cycles for count, row in zip(moved, costs.rows, strict=True))
     products = round(costs.utilisation * costs.cycles * case.size**2)
-    return Finding(case, products, costs.cycles, 0, sum(moved), hungriest, 0.0, 0.0, 0, 0)
+    return Finding(case, products, costs.cycles, 0, 0, sum(moved), hungriest, 0.0, 0.0, 0, 0)

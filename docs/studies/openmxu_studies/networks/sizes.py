@@ -37,6 +37,8 @@ class Finding:
     """Cycles by the formula of tiles."""
     cycles: int
     """Cycles of the simulated RTL; 0: by the formula alone."""
+    expected: int
+    """Cycles by the compiler's model of waits, for a memory that answers at once; 0: by the formula alone."""
     bytes_moved: int
     """Bytes on the bus, or on the unit's streams."""
     hungriest: float
@@ -109,8 +111,8 @@ OTHERS = (
 def to_markdown(report: Networks) -> str:
     """Return tables of what was simulated, of what the formula gives, and of machines of others."""
     simulated = [each for each in report.findings if each.cycles]
-    heads = ["network", "machine", "cycles", "of its tiles", "useful", "bytes moved", "a cycle", "hungriest layer"]
-    heads += ["bound by the bus", "hidden", "simulated in", "words that differ"]
+    heads = ["network", "machine", "cycles", "expected", "of its tiles", "useful", "bytes moved", "a cycle"]
+    heads += ["hungriest layer", "bound by the bus", "hidden", "simulated in", "words that differ"]
     lines = [*report.opening("networks"), "", table(heads, [list(_simulated(each)) for each in simulated])]
     rows = [list(_derived(each)) for each in report.findings if not each.cycles]
     if rows:
@@ -136,6 +138,7 @@ def _simulated(found: Finding) -> Iterator[str]:
     yield found.case.network
     yield _machine(found.case)
     yield f"{found.cycles:,}"
+    yield "" if found.case.latency or found.case.every > 1 else f"{found.expected:,}"
     yield f"{found.tiles:,}"
     yield f"{found.useful:.1%}"
     yield f"{found.bytes_moved:,}"
