@@ -131,7 +131,7 @@ class View(NamedTuple):
     @property
     def significant(self) -> str:
         """The order without letters of size 1, which may stand anywhere."""
-        return "".join(letter for letter in self.order if self._size(letter) > 1)
+        return "".join(filter(self._is_axis, self.order))
 
     def _size(self, letter: str) -> int:
         return self.sizes[_LETTERS.index(letter)]
@@ -157,15 +157,17 @@ class View(NamedTuple):
     def plane(self) -> str | None:
         """Letters of the axes behind images and channels: ``HW``, ``WH``, ``H`` or ``W``; none of other tensors."""
         channels, lines, pixels = self.shape
-        if self.significant != "".join(letter for letter in _LETTERS if self._size(letter) > 1):
-            return None
-        if self.dims == self.sizes:
+        ordered = [plane for plane in ("HW", "WH") if self.significant == "".join(filter(self._is_axis, f"NC{plane}"))]
+        if "HW" in ordered and self.dims == self.sizes:
             return "HW"
-        if pixels == 1 and self.dims == (self.images, channels, 1, lines):
+        if "WH" in ordered and self.dims == (self.images, channels, pixels, lines):
             return "WH"
-        if self.dims == (self.images, channels, lines * pixels) and 1 in (lines, pixels):
+        if ordered and self.dims == (self.images, channels, lines * pixels) and 1 in (lines, pixels):
             return "W" if lines == 1 else "H"
         return None
+
+    def _is_axis(self, letter: str) -> bool:
+        return self._size(letter) > 1
 
     def transposed(self, axes: Sequence[int]) -> "View | None":
         """The view of the tensor with its axes in another order, if there is one."""

@@ -185,8 +185,7 @@ def _cut_sums(config: AcceleratorConfig, command: Command) -> Iterator[Command]:
     values, block, down = command.values, command.levels["block"], command.levels["ky"]
     line = command.levels["kx"].trips * config.size
     blocks, lines = _most(config, line * down.trips) or 1, _most(config, line)
-    if lines < 1:
-        raise too_small(config, "weights", line + 2, _room(config), "a line of the kernel of one block of channels")
+    check_line(config, command.levels["kx"].trips)
     lines = min(lines, down.trips)
     for first, y in product(range(0, block.trips, blocks), range(0, down.trips, lines)):
         trips, height = min(blocks, block.trips - first), min(lines, down.trips - y)
@@ -203,6 +202,12 @@ def _cut_sums(config: AcceleratorConfig, command: Command) -> Iterator[Command]:
             },
             levels={**command.levels, "block": block._replace(trips=trips), "ky": down._replace(trips=height)},
         )
+
+
+def check_line(config: AcceleratorConfig, pixels: int) -> None:
+    """Refuse a kernel of which no line of so many pixels fits the memory on chip, for a block of channels."""
+    if not _most(config, rows := pixels * config.size):
+        raise too_small(config, "weights", rows + 2, _room(config), "a line of the kernel of one block of channels")
 
 
 def _most(config: AcceleratorConfig, rows: int) -> int:

@@ -27,6 +27,7 @@ from openmxu.spec.accelerator import AcceleratorConfig, rows_read, rows_written,
 from openmxu.spec.commands import KINDS, Command, Level
 from openmxu_sim.accelerator.lowering import Layer, Lowered, Network, commands_of, compose, prepare
 from openmxu_sim.accelerator.pictures import Picture, Shape, equal_parts
+from openmxu_sim.accelerator.prefetch import check_line
 
 _MOST_TRIPS = KINDS["load"].trips()["y"].most
 
@@ -95,7 +96,7 @@ def _placed(
 
 
 def check_layer(config: AcceleratorConfig, layer: Layer, source: Shape) -> None:
-    """Raise a :exc:`ValueError` if not even one line of a layer's results fits the scratchpad, or a load."""
+    """Raise a :exc:`ValueError` if not even a line of a layer fits: of results, of an image in a load, of a kernel."""
     shapes = {layer.source: source, layer.name: layer.shape(source)}
     pictures = {name: Picture(0, *shape, (0, 0, 0, 0)) for name, shape in shapes.items()}
     least = 1 + _Striped(config, pictures, layer).rows(1)
@@ -104,6 +105,8 @@ def check_layer(config: AcceleratorConfig, layer: Layer, source: Shape) -> None:
     _, left, _, right = layer.padding
     if (widest := max(left + source[2] + right, shapes[layer.name][2])) > _MOST_TRIPS:
         raise ValueError(f"an image row has {widest} pixels, more than a load's {_MOST_TRIPS}")
+    if layer.weight is not None and config.beat:
+        check_line(config, layer.kernel[1])
 
 
 def bytes_moved(commands: Sequence[Command]) -> int:

@@ -32,12 +32,13 @@ from openmxu_sim.onnx.runtime import (
     helper,
     inferred,
     inner_graphs,
+    inputs_of,
     load,
     named,
     numpy_helper,
     optimised,
 )
-from openmxu_sim.onnx.to_layers import Graph, HostError, LayerReader, Layers, inputs_of
+from openmxu_sim.onnx.to_layers import Graph, HostError, LayerReader, Layers
 
 Sizes = Mapping[str, tuple[int, ...]]
 """Shapes of a model's inputs, by their names."""

@@ -7,14 +7,18 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import zip_longest
 from typing import Any
 
+import numpy as np
+
 from openmxu_sim.onnx.runtime import (
     GraphProto,
     ModelError,
     ModelProto,
     NodeProto,
     attributes_of,
+    helper,
     inferred,
     named,
+    numpy_helper,
     without_functions,
 )
 
@@ -37,10 +41,70 @@ def checked(model: ModelProto) -> ModelProto:
     ModelError
         A node breaks a rule.
     """
-    model = inferred(without_functions(model))
+    model = without_functions(model)
     version = {each.domain: each.version for each in model.opset_import}.get("", 1)
+    model = inferred(_without_windows_behind(model, version))
     _check_graph(model.graph, version, {})
     return model
+
+
+_POOLS = ("MaxPool", "AveragePool", "LpPool")
+_WHOLE = 22
+"""The version of ONNX from which on windows that begin behind an image are not counted."""
+
+
+def _without_windows_behind(model: ModelProto, version: int) -> ModelProto:
+    """Return a model whose pools have no window behind their image.
+
+    With ``ceil_mode`` ONNX's shape inference counts them in versions before :data:`_WHOLE`; onnxruntime, and PyTorch,
+    leave them out. So does a ``Slice`` behind such a pool.
+    """
+    if version >= _WHOLE or not any(map(_rounds_up, model.graph.node)):
+        return model
+    copy, known = ModelProto(), dict[str, Any]()
+    copy.CopyFrom(model)
+    nodes = copy.graph.node
+    for node in filter(_rounds_up, list(nodes)):
+        if not known:
+            graph = inferred(copy, strict=False).graph
+            known = {
+                each.name: each.type.tensor_type.shape for each in (*graph.input, *graph.value_info, *graph.output)
+            }
+        sizes = sizes_of(known[node.input[0]]) if node.input[0] in known else []
+        if (windows := _windows_within(attributes_of(node, version), sizes[2:])) is not None:
+            name = node.output[0]
+            node.output[0] = f"{name}, windows behind it, too"
+            inputs = {"starts": [0] * len(windows), "ends": windows, "axes": [*range(2, 2 + len(windows))]}
+            copy.graph.initializer.extend(
+                numpy_helper.from_array(np.array(values), f"{name}, {what}") for what, values in inputs.items()
+            )
+            behind = [node.output[0], *(f"{name}, {what}" for what in inputs)]
+            nodes.insert(list(nodes).index(node) + 1, helper.make_node("Slice", behind, [name]))
+            known = {}  # of what is behind it
+    return copy
+
+
+def _rounds_up(node: NodeProto) -> bool:
+    up = any(each.name == "ceil_mode" and each.i for each in node.attribute)
+    return node.op_type in _POOLS and not node.domain and up
+
+
+def _windows_within(attributes: Mapping[str, Any], known: Shape) -> list[int] | None:
+    """Return how many windows of each axis begin in an image or in front of it, if fewer do than are counted."""
+    sizes = [size for size in known if size is not None]
+    ones = [1] * len(sizes)
+    kernel, strides, dilations = (attributes.get(name) or ones for name in ("kernel_shape", "strides", "dilations"))
+    pads = attributes["pads"] or [0, 0] * len(sizes)
+    if not len(kernel) == len(pads) // 2 == len(sizes) == len(known) > 0:
+        return None
+    if attributes["auto_pad"] in ("SAME_UPPER", "SAME_LOWER"):
+        return [-(-size // step) for size, step in zip(sizes, strides, strict=True)]
+    windows, every = list[int](), list[int]()
+    for axis, (size, side, step, apart) in enumerate(zip(sizes, kernel, strides, dilations, strict=True)):
+        extent, first, last = (side - 1) * apart + 1, pads[axis], pads[axis + len(sizes)]
+        every.append(-(-(size + first + last - extent) // step) + 1)
+        windows.append(every[-1] - ((every[-1] - 1) * step >= size + first))
+    return windows if windows != every else None
 
 
 def _check_graph(graph: GraphProto, version: int, outer: Mapping[str, Shape]) -> None:

@@ -69,6 +69,7 @@ __all__ = [
     "inferred",
     "inner_graphs",
     "inner_nodes",
+    "inputs_of",
     "load",
     "named",
     "numpy_helper",
@@ -354,8 +355,19 @@ def inner_graphs(nodes: Collection[NodeProto]) -> Iterator[GraphProto]:
             yield from inner_graphs(graph.node)
 
 
-def inferred(model: ModelProto) -> ModelProto:
+def inputs_of(node: NodeProto) -> set[str]:
+    """The names that a node reads, in its branches and loops, too, without those that are made there."""
+    made = set[str]()
+    for graph in inner_graphs([node]):
+        made |= {each.name for each in (*graph.input, *graph.initializer)}
+        made |= {name for each in graph.node for name in each.output}
+    return {name for each in inner_nodes([node]) for name in each.input if name} - made
+
+
+def inferred(model: ModelProto, *, strict: bool = True) -> ModelProto:
     """Return the model with the types and shapes that ONNX's rules give its tensors.
+
+    What a node that breaks a rule gives is not known, unless ``strict``.
 
     Raises
     ------
@@ -365,7 +377,7 @@ def inferred(model: ModelProto) -> ModelProto:
     with refusals("model cannot be run"):
         # Other domains have no inference, and strictness takes that for an error. Types are the engines' matter:
         # PyTorch exports convolutions of bf16 in versions that have none.
-        strict = not any(node.domain for node in inner_nodes(model.graph.node))
+        strict = strict and not any(node.domain for node in inner_nodes(model.graph.node))
         return onnx.shape_inference.infer_shapes(model, strict_mode=strict)
 
 

@@ -15,7 +15,7 @@ from openmxu_sim.accelerator.lowering import Layer
 from openmxu_sim.accelerator.pictures import Shape, View
 from openmxu_sim.accelerator.stripes import check_layer
 from openmxu_sim.onnx.rules import same_padding
-from openmxu_sim.onnx.runtime import NodeProto, helper, inner_graphs, inner_nodes
+from openmxu_sim.onnx.runtime import NodeProto, helper, inputs_of
 from openmxu_sim.operands.aliases import Floats
 
 _MOST_NUMBERS = 1 << 24
@@ -187,7 +187,8 @@ class LayerReader:
         if weight is None or weight.ndim != 2 + len(plane) or 0 in weight.shape:
             raise HostError("it has no weights for its image")
         kernel, window = _window(attributes, view, plane, weight.shape[2:])
-        weight = np.asarray(weight, np.float32).reshape(*weight.shape[:2], *kernel)
+        weight = np.asarray(weight.swapaxes(2, 3) if plane == "WH" else weight, np.float32)
+        weight = weight.reshape(*weight.shape[:2], *kernel)
         bias = self._bias(self._constant(node, 2), len(weight))
         groups = attributes.get("group", 1)
         layer = Layer(self._name(node), source, kernel, weight=weight, bias=bias, groups=groups, **window)
@@ -386,6 +387,13 @@ class LayerReader:
             raise HostError("it moves parts of channels")
         self._alias(node, _Value(picture, seen))
 
+    def _slice(self, node: NodeProto, _: dict[str, Any]) -> None:
+        """Another name, if the slice is all of a tensor."""
+        value, steps = self._operand(node.input[0]), self._constant(node, 4)
+        if (steps is not None and (steps != 1).any()) or self._graph.dims.get(node.output[0]) != value.view.dims:
+            raise HostError("it takes a part of its tensor")
+        self._alias(node, value)
+
     def _same(self, node: NodeProto, _: dict[str, Any]) -> None:
         self._alias(node, self._operand(node.input[0]))
 
@@ -417,7 +425,8 @@ def _seen(view: View, shape: Shape, plane: str) -> View:
     """Images of another shape with the same axes."""
     channels, lines, pixels = shape
     axes = {"HW": (lines, pixels), "WH": (pixels, lines)}.get(plane, (lines * pixels,))
-    return View((view.images, channels, *axes), (view.images, channels, lines, pixels))
+    order = f"NC{plane}" if len(plane) > 1 else "NCHW"
+    return View((view.images, channels, *axes), (view.images, channels, lines, pixels), order)
 
 
 def _as_images(matrix: Floats, view: View) -> Floats:
@@ -460,15 +469,6 @@ def _ceiling(size: int, extent: int, stride: int, first: int, last: int) -> int:
     return max(last, (windows - 1) * stride + extent - size - first)
 
 
-def inputs_of(node: NodeProto) -> set[str]:
-    """The names that a node reads, in its branches and loops, too, without those that are made there."""
-    made = set[str]()
-    for graph in inner_graphs([node]):
-        made |= {each.name for each in (*graph.input, *graph.initializer)}
-        made |= {name for each in graph.node for name in each.output}
-    return {name for each in inner_nodes([node]) for name in each.input if name} - made
-
-
 _HANDLERS: dict[str, Callable[[LayerReader, NodeProto, dict[str, Any]], None]] = {
     "Add": LayerReader._sum,
     "AveragePool": LayerReader._pool,
@@ -486,6 +486,7 @@ _HANDLERS: dict[str, Callable[[LayerReader, NodeProto, dict[str, Any]], None]] =
     "ReduceMean": LayerReader._mean,
     "Relu": LayerReader._relu,
     "Reshape": LayerReader._reshape,
+    "Slice": LayerReader._slice,
     "Squeeze": LayerReader._reshape,
     "Sub": LayerReader._difference,
     "Sum": LayerReader._sum,

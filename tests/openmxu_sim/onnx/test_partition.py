@@ -14,6 +14,7 @@ from onnx import helper
 from openmxu.spec.accelerator import AcceleratorConfig
 from openmxu_sim.accelerator import Memories, run
 from openmxu_sim.accelerator.lowering import Layer, lower
+from openmxu_sim.onnx.network import Network
 from openmxu_sim.onnx.partition import Partition, partition
 from openmxu_sim.onnx.runtime import ModelError, Session
 from openmxu_sim.onnx.to_layers import Layers
@@ -356,6 +357,38 @@ def test_outputs_that_are_left_out() -> None:
     found = partition(model)
     assert _left(found) == "LSTM Abs LSTM"
     assert [type(part) is Layers for part in found.parts] == [False, True, False]
+
+
+def test_a_line_that_becomes_an_image() -> None:
+    """By a border; its axes stay apart from those of an image that has as many lines and pixels."""
+    nodes = "a = Conv <pads = [2, 1, 1, 0]> (x, wider) b = Conv <strides = [2, 1]> (a, wide) y = Neg (b)"
+    constants = {"wider": _integers(2, 2, 2, 3), "wide": _integers(3, 2, 1, 2)}
+    model = _model(nodes, "float[1, 2, 1, 4]", **constants)
+    assert _left(_check(model, _integers(1, 2, 1, 4, least=-2, most=2))) == "Neg"
+
+
+@pytest.mark.parametrize("version", [17, 22])
+@pytest.mark.parametrize(
+    ("kind", "window"),
+    [
+        ("MaxPool", "kernel_shape = [1, 1], strides = [3, 2]"),
+        ("MaxPool", 'kernel_shape = [2, 2], strides = [2, 2], auto_pad = "SAME_UPPER"'),
+        ("AveragePool", "kernel_shape = [2, 2], strides = [2, 3], pads = [1, 0, 1, 0]"),
+        ("AveragePool", "kernel_shape = [1, 2], strides = [4, 7], count_include_pad = 1"),
+    ],
+)
+def test_windows_behind_an_image(kind: str, window: str, version: int) -> None:
+    """With ceil_mode older versions of ONNX count those, and onnxruntime does not, for nodes of both sides."""
+    nodes = f"r = Relu (x) p = {kind} <{window}, ceil_mode = 1> (r) a = Conv <pads = [1, 1, 1, 1]> (p, k) b = Neg (a) "
+    nodes += f"q = {kind} <{window}, ceil_mode = 1> (b) y = Conv <pads = [1, 1, 1, 1]> (q, k)"
+    text = f"it (float[1, 2, 7, 8] x) => (float[] y) {{ {nodes} }}"
+    model = graphs.model(text, opset=version, ir=8, k=_SMALL["k"])
+    x = 16 * _integers(1, 2, 7, 8)
+    [expected] = Session(model).run({"x": x}).values()
+    model.graph.output[0].CopyFrom(helper.make_tensor_value_info("y", 1, expected.shape))
+    assert set(_left(_check(model, x)).split()) <= {"Relu", "Neg", "Slice", kind}
+    [computed] = Network(model, rows=4, columns=4).run({"x": x}).values()
+    assert (computed == expected).all()
 
 
 def test_as_many_lines_as_channels() -> None:
