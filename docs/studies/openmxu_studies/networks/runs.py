@@ -27,14 +27,16 @@ from openmxu_sim.onnx import Network
 from openmxu_sim.onnx.runtime import ModelProto, load
 from openmxu_sim.operands.aliases import Progress
 from openmxu_studies.networks.foreign import shares
-from openmxu_studies.networks.shapes import resnet20, resnet50, transformer_block
+from openmxu_studies.networks.shapes import mobilenet_v2, resnet20, resnet50, transformer_block
 from openmxu_studies.networks.sizes import Case, Finding, Networks
 from openmxu_studies.pretrained.ask import MAGIKA
 
+_BLOCK = "encoder block, 128 tokens, 768 wide"
 _SHAPES: dict[str, Callable[[], ModelProto]] = {
     "ResNet-20": resnet20,
     "ResNet-50": resnet50,
-    "encoder block, 128 tokens, 768 wide": transformer_block,
+    "MobileNetV2": mobilenet_v2,
+    _BLOCK: transformer_block,
 }
 _MAGIKA = "Magika 1.0.3, one file"
 
@@ -54,7 +56,8 @@ _FULL = (
     Case("ResNet-50", 4, 4, 256, "512K", "512K", 64),
     Case("ResNet-50", 16, 4, 512, "1M", "1M", 256),
     Case("ResNet-50", 128, 1, 2048, "16M", "64M", 1024),
-    *(Case(name, *machine) for name in (*list(_SHAPES)[2:], _MAGIKA) for machine in _MACHINES),
+    Case("MobileNetV2", 16, 4, 512, "1M", "1M", 256),
+    *(Case(name, *machine) for name in (_BLOCK, _MAGIKA) for machine in _MACHINES),
 )
 
 

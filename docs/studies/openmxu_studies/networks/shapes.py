@@ -23,6 +23,10 @@ class _Graph:
         self._constants.append(numpy_helper.from_array(values, name))
         return name
 
+    def number(self, name: str, value: float) -> str:
+        self._constants.append(numpy_helper.from_array(np.array(value, np.float32), name))
+        return name
+
     def integers(self, name: str, *values: int) -> str:
         self._constants.append(numpy_helper.from_array(np.array(values, np.int64), name))
         return name
@@ -31,12 +35,15 @@ class _Graph:
         self._nodes.append(helper.make_node(operator, inputs, [name], name, **attributes))
         return name
 
-    def convolution(self, name: str, source: str, channels: tuple[int, int], kernel: int, stride: int = 1) -> str:
+    def convolution(
+        self, name: str, source: str, channels: tuple[int, int], kernel: int, stride: int = 1, groups: int = 1
+    ) -> str:
+        inner = channels[0] // groups
         weights = self.constant(
-            f"{name}.w", channels[1], channels[0], kernel, kernel, scale=math.sqrt(2 / (channels[0] * kernel**2))
+            f"{name}.w", channels[1], inner, kernel, kernel, scale=math.sqrt(2 / (inner * kernel**2))
         )
         biases = self.constant(f"{name}.b", channels[1], scale=0.1)
-        sizes = {"kernel_shape": [kernel] * 2, "strides": [stride] * 2, "pads": [kernel // 2] * 4}
+        sizes = {"kernel_shape": [kernel] * 2, "strides": [stride] * 2, "pads": [kernel // 2] * 4, "group": groups}
         return self.node("Conv", name, source, weights, biases, **sizes)
 
     def dense(self, name: str, source: str, inner: int, outer: int) -> str:
@@ -80,10 +87,14 @@ def _residual(name: str, size: int, stages: list[tuple[int, int, int]], classes:
             stride = 2 if stage and not index else 1
             picture = _block(graph, f"stage{stage}.{index}", picture, (width, inner, out), stride)
             width = out
+    return graph.model(name, (1, 3, size, size), (1, classes), _scores(graph, picture, width, classes))
+
+
+def _scores(graph: _Graph, picture: str, width: int, classes: int) -> str:
+    """A number for each class, from the means of channels."""
     vector = graph.node("Flatten", "vector", graph.node("GlobalAveragePool", "mean", picture))
     weights = graph.constant("scores.w", classes, width, scale=width**-0.5)
-    scores = graph.node("Gemm", "scores", vector, weights, graph.constant("scores.b", classes, scale=0.1), transB=1)
-    return graph.model(name, (1, 3, size, size), (1, classes), scores)
+    return graph.node("Gemm", "scores", vector, weights, graph.constant("scores.b", classes, scale=0.1), transB=1)
 
 
 def resnet20() -> ModelProto:
@@ -95,6 +106,28 @@ def resnet50() -> ModelProto:
     """ResNet-50 for pictures of 224x224, with the stride in the convolutions of 3x3."""
     blocks = zip((64, 128, 256, 512), (3, 4, 6, 3), strict=True)
     return _residual("resnet50", 224, [(inner, 4 * inner, count) for inner, count in blocks], 1000)
+
+
+def mobilenet_v2() -> ModelProto:
+    """MobileNetV2 for pictures of 224x224; Sandler et al., arXiv:1801.04381, table 2."""
+    graph = _Graph()
+    ends = graph.number("zero", 0), graph.number("six", 6)
+
+    def clipped(name: str, *how: Any) -> str:
+        return graph.node("Clip", name, graph.convolution(f"{name}.c", *how), *ends)
+
+    picture, width = clipped("first", "input", (3, 32), 3, 2), 32
+    rows = ((1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1))
+    for stage, (factor, out, count, stride) in enumerate(rows):
+        for index in range(count):
+            name, inner = f"stage{stage}.{index}", factor * width
+            wide = clipped(f"{name}.wide", picture, (width, inner), 1) if factor > 1 else picture
+            deep = clipped(f"{name}.deep", wide, (inner, inner), 3, 1 if index else stride, inner)
+            last = graph.convolution(f"{name}.narrow", deep, (inner, out), 1)
+            picture = graph.node("Add", name, picture, last) if index else last
+            width = out
+    picture = clipped("last", picture, (width, 1280), 1)
+    return graph.model("mobilenet_v2", (1, 3, 224, 224), (1, 1000), _scores(graph, picture, 1280, 1000))
 
 
 def transformer_block(tokens: int = 128, width: int = 768, heads: int = 12) -> ModelProto:
