@@ -207,7 +207,7 @@ def compose(
         reports.append(LayerReport(layer.name, range(first, len(program)), cycles, network.products[layer.name]))
     rows = np.concatenate(weights) if weights else np.zeros((0, config.size), np.uint16)
     if len(rows) > config.weights and not config.beat:
-        raise too_small(config, "weights", len(rows), config.weights, "this network")
+        raise too_small(config, "weights", len(rows), config.weights, "this network without a bus (beat)")
     program.append(Command("end"))
     images.append(0)
     if not config.beat:
