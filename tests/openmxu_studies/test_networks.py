@@ -96,6 +96,7 @@ def test_record() -> None:
     later = to_markdown(replace(record, findings=(replace(_FINDING, case=replace(_CASE, latency=9, every=2)),)))
     assert "16, 4K + 4K, 32 bits, latency 9, a beat in 2 cycles | 400 |  | 300 |" in later
     assert "3.50 bytes a cycle | 25.0% | 75.0% |" in later
+    assert "| not compared |" in to_markdown(replace(record, findings=(replace(_FINDING, words=0),)))
     assert "2 of 3 models from packages compile as they are, 1 of them with 90% or more of their products on" in text
     assert "| some==1 | a | 100 | 90.0% | 3 | 7 | 1 Sin |" in text
     assert "| other==2 | b | 0 | 0.0% | refused | 0 | it is wrong |" in text

@@ -147,7 +147,7 @@ def _simulated(found: Finding) -> Iterator[str]:
     yield f"{found.bound:.1%}"
     yield f"{found.hidden:.1%}"
     yield f"{found.seconds:.1f} s"
-    yield f"{found.differing} of {found.words:,}"
+    yield f"{found.differing} of {found.words:,}" if found.words else "not compared"
 
 
 def _foreign(shares: Sequence[Share]) -> Iterator[str]:
