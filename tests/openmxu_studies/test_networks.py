@@ -58,7 +58,8 @@ def test_a_case(monkeypatch: pytest.MonkeyPatch) -> None:
     found = runs.measure(_CASE)
     assert found.products == 16 * 2 * 3 * 16
     assert found.cycles > found.tiles > found.products / 4
-    assert abs(found.expected / found.cycles - 1) < 0.1
+    # every eighth pixel is in one bank, so that all that is moved is expected to wait
+    assert found.tiles < found.expected < 1.2 * found.cycles
     assert (found.differing, found.words > 3 * 32 * 32) == (0, True)
     slower = [runs.measure(replace(_CASE, **how)) for how in ({"latency": 100}, {"every": 3})]
     assert [each.differing for each in slower] == [0, 0]

@@ -389,7 +389,9 @@ class LayerReader:
 
     def _slice(self, node: NodeProto, _: dict[str, Any]) -> None:
         """Another name, if the slice is all of a tensor."""
-        value, steps = self._operand(node.input[0]), self._constant(node, 4)
+        value, steps = self._values.get(node.input[0]), self._constant(node, 4)
+        if value is None:
+            raise HostError("nothing before it is on the accelerator")
         if (steps is not None and (steps != 1).any()) or self._graph.dims.get(node.output[0]) != value.view.dims:
             raise HostError("it takes a part of its tensor")
         self._alias(node, value)

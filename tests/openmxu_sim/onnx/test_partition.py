@@ -391,6 +391,26 @@ def test_windows_behind_an_image(kind: str, window: str, version: int) -> None:
     assert (computed == expected).all()
 
 
+def test_all_of_an_input() -> None:
+    """What is only another name of an input says nothing of its channels."""
+    nodes = "s = Slice (x, begin, end, axis) t = Transpose <perm = [0, 2, 1, 3]> (s) y = CONV (t, k)"
+    ends = {name: np.array([value]) for name, value in {"begin": 0, "end": 8, "axis": 2}.items()}
+    model = _model(nodes, "float[1, 5, 8, 4]", k=_integers(2, 8, 3, 3), **ends)
+    found = _check(model, _integers(1, 5, 8, 4))
+    assert _left(found) == "Slice Transpose"
+    assert found.products == 2 * 8 * 9 * 5 * 4
+
+
+def test_a_kernel_that_has_no_room() -> None:
+    """A line of 20 pixels needs 82 rows of weights, or 22 where a row has four pixels."""
+    config = AcceleratorConfig(size=4, stages=1, depth=64, rows=4096, weights=64, beat=64)
+    for channels, left in ((1, []), (4, ["Conv c"])):
+        kernel = np.ones((2, channels, 2, 20), np.float32)
+        model = _model("[c] y = Conv (x, k)", f"float[1, {channels}, 2, 24]", k=kernel)
+        found = partition(model, config=config)
+        assert [each.name for each in found.left] == left
+
+
 def test_as_many_lines_as_channels() -> None:
     """A number for each line is none for each channel."""
     model = _model("a = CONV (x, k) r = Relu (a) y = Mul (r, column)", "float[1, 2, 2, 8]", **_SMALL)
