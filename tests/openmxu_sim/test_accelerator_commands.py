@@ -127,6 +127,17 @@ def test_a_network_in_parts(bus: str, shown: Said) -> None:
             assert np.abs(values).max() <= 256
 
 
+def test_a_part_that_needs_a_bus(folder: Path, shown: Said) -> None:
+    """Without one its cycles are not known, those of the others are."""
+    nodes = "a = Conv (x, w) s = Sin (a) y = Conv <strides = [8, 8]> (s, w)"
+    text = f"g (float[1, 2, 48, 48] x) => (float[1, 2, 6, 6] y) {{ {nodes} }}"
+    onnx.save(model(text, opset=17, ir=8, w=np.ones((2, 2, 1, 1), np.float32)), "parts.onnx")
+    out = shown("compile parts.onnx --rows 4 --scratchpad 20K --json parts.json")
+    assert "Expected" not in out
+    layers = json.loads(Path("parts.json").read_text(encoding="utf-8"))["layers"]
+    assert [(layer["name"], layer["expected"] is None) for layer in layers] == [("a", True), ("y", False)]
+
+
 @pytest.mark.usefixtures("folder")
 def test_what_has_no_room(command: Command) -> None:
     code, _, err = command(f"compile model.onnx {_SIZE} --scratchpad 64")

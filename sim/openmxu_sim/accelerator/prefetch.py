@@ -102,7 +102,7 @@ class _Times:
     def load(self, loads: Sequence[Command], early: int) -> int:
         """Load before a command; when that is done."""
         self._free = max(self._free, self._begins[early - 1] if early else 0)
-        self._free += sum(map(self._beats, loads))
+        self._free += sum(beats_of(self._config, each) for each in loads)
         return self._free
 
     def add(self, command: Command, ready: int) -> None:
@@ -110,7 +110,7 @@ class _Times:
         begin, end = (some[-1] if some else 0 for some in (self._begins, self._ends))
         if command.opcode == "load":
             begin = max(begin, self._free)
-            self._free = begin + self._beats(command)
+            self._free = begin + beats_of(self._config, command)
             end = max(end, begin)
         elif command.kind.engine == "compute":
             begin = max(end, ready)
@@ -118,9 +118,12 @@ class _Times:
         self._begins.append(begin)
         self._ends.append(end)
 
-    def _beats(self, load: Command) -> int:
-        rows = math.prod(level.trips for level in load.levels.values())
-        return rows * -(-load.values["valid"] * BF16.width // self._config.beat)
+
+def beats_of(config: AcceleratorConfig, mover: Command) -> int:
+    """Beats of a command that moves rows, each of which begins with a beat."""
+    return math.prod(level.trips for level in mover.levels.values()) * -(
+        -mover.values["valid"] * BF16.width // config.beat
+    )
 
 
 def cycles_of(config: AcceleratorConfig, commands: Sequence[Command]) -> int:

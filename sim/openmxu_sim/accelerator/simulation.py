@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from enum import IntEnum
 from functools import lru_cache
 from itertools import accumulate
-from typing import NamedTuple
 
 import numpy as np
 
@@ -19,6 +18,7 @@ from openmxu.runtime import cache, machine, native
 from openmxu.spec.accelerator import AcceleratorConfig, check_room
 from openmxu.spec.commands import Command
 from openmxu.spec.formats import BF16
+from openmxu.spec.integers import check_integer
 from openmxu_sim.accelerator.definition import Halves, Memories
 from openmxu_sim.accelerator.rtl.vector_parts import PARTS, parts_text
 from openmxu_sim.netlist.circuit import Circuit
@@ -84,14 +84,28 @@ BROKEN_RULES = (
 """Rules of the bus that a memory holds an accelerator to; what an index of them says."""
 
 
-class Speed(NamedTuple):
-    """How fast a memory at a simulated bus is."""
+@dataclass(frozen=True)
+class Speed:
+    """How fast a memory at a simulated bus is.
+
+    Raises
+    ------
+    TypeError, ValueError
+        A number is outside its domain.
+    """
 
     latency: int = 0
     """Cycles from a request that is taken to its first beat, or from a written burst to its answer, besides the one
     that each takes. Requests behind it are taken meanwhile."""
     every: int = 1
     """Cycles from one beat to the next: 2 is half the bus's bandwidth, in each direction."""
+
+    def __post_init__(self) -> None:
+        check_integer("latency", self.latency, 0, _SLOWEST)
+        check_integer("every", self.every, 1, _SLOWEST)
+
+
+_SLOWEST = 1 << 20
 
 
 FASTEST = Speed()
@@ -209,7 +223,16 @@ class SimulatedAccelerator:
             )
         self._memory = memory
         self._library.machine_attach(
-            self._machine, memory.ctypes.data, memory.nbytes, base, seed, round(256 * stall), *speed, fault, at
+            self._machine,
+            memory.ctypes.data,
+            memory.nbytes,
+            base,
+            seed,
+            round(256 * stall),
+            speed.latency,
+            speed.every,
+            fault,
+            at,
         )
 
     def traffic(self, cycles: int = 0) -> Traffic:

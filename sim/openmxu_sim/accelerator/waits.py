@@ -4,6 +4,7 @@ Commands of one engine end in their order, those of different engines run at the
 commands of an engine are finished but the last ``wait`` ones, and what was waited for by an earlier command stays so.
 """
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
@@ -19,8 +20,7 @@ from openmxu.spec.accelerator import (
     words_moved,
 )
 from openmxu.spec.commands import ANY, Command
-from openmxu.spec.formats import BF16
-from openmxu_sim.accelerator.prefetch import cycles_of
+from openmxu_sim.accelerator.prefetch import beats_of, cycles_of
 
 ENGINES = {"load": "loads", "compute": "computes", "store": "stores"}
 """The field with the waits for each engine."""
@@ -95,7 +95,7 @@ def expected(config: AcceleratorConfig, program: Sequence[Command]) -> list[int]
     """
     finished = {engine: list[int]() for engine in ENGINES}
     free = dict.fromkeys(ENGINES, 0)
-    moving = set[str]()  # engines whose last command moves rows of the scratchpad
+    moving = dict[str, bool]()  # whether the last command of a mover moves rows of the scratchpad
     begins, now, alone = list[int](), 0, 0  # until when the unit reads one bank
     for command in program:
         now += _READ
@@ -108,15 +108,13 @@ def expected(config: AcceleratorConfig, program: Sequence[Command]) -> list[int]
             now = max(now, free[command.kind.engine])
             taken, end = _ends(config, command, now)
             if _reads_one_bank(command):
-                for mover in (each for each in moving if free[each] > now):
+                for mover in (each for each in moving if moving[each] and free[each] > now):
                     free[mover] += taken - now
                     finished[mover][-1] += taken - now
                 alone = taken
             elif command.kind.engine != "compute":
-                moving -= {command.kind.engine}
-                if not command.values.get("into_weights"):
-                    moving |= {command.kind.engine}
-                    taken = end = end + max(0, alone - now)
+                moving[command.kind.engine] = not command.values.get("into_weights")
+                taken = end = end + moving[command.kind.engine] * max(0, alone - now)
             own.append(max(end, own[-1] + _NEXT) if own else end)
             free[command.kind.engine] = own[-1] if command.opcode == "pool" else taken
         begins.append(now)
@@ -140,11 +138,10 @@ def _ends(config: AcceleratorConfig, command: Command, now: int) -> tuple[int, i
     if command.kind.engine == "compute":
         fed = now + cycles_of(config, [command])
         return fed + _NEXT, fed + (config.unit.latency if command.opcode == "matmul" else 0) + 4
-    lanes = config.beat // BF16.width
-    moved = words_moved(command)
-    beats = int((-(-(moved % lanes + command.values["valid"]) // lanes)).sum())
+    beats = beats_of(config, command)
     # A load waits two cycles for each burst of sixteen beats, a store for each row.
-    end = now + 22 + (beats + beats // 16 * 2 if command.opcode == "load" else beats + 2 * len(moved))
+    waits = beats // 16 if command.opcode == "load" else math.prod(level.trips for level in command.levels.values())
+    end = now + 22 + beats + 2 * waits
     return end, end
 
 

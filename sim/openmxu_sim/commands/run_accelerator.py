@@ -219,33 +219,33 @@ def fitted(network: "CompiledNetwork") -> "CompiledNetwork":
 def _compile(options: argparse.Namespace) -> None:
     with reserve(options.output, options.json) as outputs:
         network, found = _compiled(options)
+        ends = [_expected(part.lowered) for part in network.machine]
         if options.output is not None:
             from openmxu_sim.accelerator.container import write_network
 
             outputs.write_bytes(options.output, write_network(network))
         if options.json is not None:
-            outputs.write_text(options.json, json.dumps(_figures(network, found), indent=1) + "\n")
-        print_markdown(_table(network))
+            outputs.write_text(options.json, json.dumps(_figures(network, found, ends), indent=1) + "\n")
+        print_markdown(_table(network, ends, "expected"))
 
 
-def _figures(network: "CompiledNetwork", found: "Partition") -> dict[str, Any]:
-    """The figures of a compilation for other programs."""
+def _figures(network: "CompiledNetwork", found: "Partition", ends: Sequence[Sequence[int]]) -> dict[str, Any]:
+    """The figures of a compilation for other programs; ``ends`` are expected."""
     from openmxu_sim.accelerator.container import MachinePart
 
+    machine = [index for index, part in enumerate(network.parts) if isinstance(part, MachinePart)]
     layers = [
         {
             "part": index,
             "name": row.name,
             "commands": row.commands,
             "cycles": row.cycles,
-            "expected": row.lasts if ends else None,
+            "expected": row.lasts if some else None,
             "products": row.products,
             "bytes": row.moved,
         }
-        for index, part in enumerate(network.parts)
-        if isinstance(part, MachinePart)
-        for ends in [_expected(part.lowered)]
-        for row in [*_rows(part.lowered, ends)][:-1]
+        for index, part, some in zip(machine, network.machine, ends, strict=True)
+        for row in [*_rows(part.lowered, some)][:-1]
     ]
     return {
         "products": {"all": _every(found), "machine": found.products},
@@ -256,30 +256,27 @@ def _figures(network: "CompiledNetwork", found: "Partition") -> dict[str, Any]:
     }
 
 
-def _table(network: "CompiledNetwork", ends: Sequence[Sequence[int]] | None = None) -> str:
+def _table(network: "CompiledNetwork", ends: Sequence[Sequence[int]], what: str = "measured") -> str:
     """The layers, their cycles by the formula, those that were measured, and what passes through a memory.
 
     ``ends`` are, for each part on the accelerator, the cycles at which commands began, if they are known, and that of
-    the end; without, they are expected. A layer lasts until the next begins.
+    the end; none if no part ran. A layer lasts until the next begins.
     """
     parts = [part.lowered for part in network.machine]
     if not parts:
         return "Nothing runs on the accelerator.\n"
     memory, cells = any(lowered.memory for lowered in parts), parts[0].config.size ** 2
-    what, measured = ("measured", ends) if ends is not None else ("expected", list(map(_expected, parts)))
-    timed = bool(measured) and all(
-        len(some) == len(lowered.program) for some, lowered in zip(measured, parts, strict=True)
-    )
+    timed = bool(ends) and all(len(some) == len(lowered.program) for some, lowered in zip(ends, parts, strict=True))
     heads = ["layer", "commands", "cycles by the formula", "useful"]
     heads += [what] * timed + ["bytes moved", "a cycle"] * memory
     rows, totals = list[_Row](), list[_Row]()
     for index, lowered in enumerate(parts):
-        *layers, every = _rows(lowered, measured[index] if timed else ())
+        *layers, every = _rows(lowered, ends[index] if timed else ())
         rows, totals = [*rows, *layers], [*totals, every]
     every = _Row("all", *map(sum, zip(*(row[1:] for row in totals), strict=True)))
     text = table(heads, [row.cells(cells, timed, memory) for row in (*rows, every)])
-    if any(measured):
-        total = sum(some[-1] for some in measured)
+    if ends and all(ends):
+        total = sum(some[-1] for some in ends)
         text += f"\n{what.capitalize()}: {total:,} cycles, {every.products / cells / total:.1%} of the array useful.\n"
     if memory:
         size = max(lowered.memories().memory.nbytes for lowered in parts)

@@ -102,9 +102,20 @@ def _windows_within(attributes: Mapping[str, Any], known: Shape) -> list[int] | 
     windows, every = list[int](), list[int]()
     for axis, (size, side, step, apart) in enumerate(zip(sizes, kernel, strides, dilations, strict=True)):
         extent, first, last = (side - 1) * apart + 1, pads[axis], pads[axis + len(sizes)]
-        every.append(-(-(size + first + last - extent) // step) + 1)
-        windows.append(every[-1] - ((every[-1] - 1) * step >= size + first))
+        every.append(_rounded_up(size + first + last - extent, step))
+        windows.append(windows_within(size, extent, step, first, last))
     return windows if windows != every else None
+
+
+def windows_within(size: int, extent: int, step: int, first: int, last: int) -> int:
+    """Return how many windows a pool with ``ceil_mode`` has: all that begin in its image or in front of it."""
+    windows = _rounded_up(size + first + last - extent, step)
+    return windows - ((windows - 1) * step >= size + first)
+
+
+def _rounded_up(way: int, step: int) -> int:
+    """Windows, of which the last one may end behind the way."""
+    return -(-way // step) + 1
 
 
 def _check_graph(graph: GraphProto, version: int, outer: Mapping[str, Shape]) -> None:

@@ -14,7 +14,7 @@ from openmxu_sim.accelerator.container import Port
 from openmxu_sim.accelerator.lowering import Layer
 from openmxu_sim.accelerator.pictures import Shape, View
 from openmxu_sim.accelerator.stripes import check_layer
-from openmxu_sim.onnx.rules import same_padding
+from openmxu_sim.onnx.rules import same_padding, windows_within
 from openmxu_sim.onnx.runtime import NodeProto, helper, inputs_of
 from openmxu_sim.operands.aliases import Floats
 
@@ -466,8 +466,7 @@ def _window(
 
 def _ceiling(size: int, extent: int, stride: int, first: int, last: int) -> int:
     """Padding behind an image so that its last window, which begins in it, is whole."""
-    windows = -(-(size + first + last - extent) // stride) + 1
-    windows -= (windows - 1) * stride >= size + first
+    windows = windows_within(size, extent, stride, first, last)
     return max(last, (windows - 1) * stride + extent - size - first)
 
 

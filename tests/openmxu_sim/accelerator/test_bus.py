@@ -359,5 +359,8 @@ def test_speed_of_a_memory(machine: SimulatedAccelerator) -> None:
         assert [cycles(text, latency) - first for latency in (51, 82, 150)] == [waits, 32 * waits, 100 * waits], text
         if beats <= 16:
             assert [cycles(text, 50, every) - first for every in (2, 5)] == [beats - 1, 4 * (beats - 1)], text
+    for wrong, message in (((-1,), "latency must be an integer from 0"), ((0, 0), "every must be an integer from 1")):
+        with pytest.raises(ValueError, match=f"^{message} to 1048576, not"):
+            Speed(*wrong)
     both = f"load {rows.format(16)}\nstore loads=0 {rows.format(16)}"
     assert cycles(both, 150) == cycles(both, 50) + 200
