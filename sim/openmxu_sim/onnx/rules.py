@@ -17,6 +17,7 @@ from openmxu_sim.onnx.runtime import (
     attributes_of,
     helper,
     inferred,
+    inner_nodes,
     named,
     numpy_helper,
     without_functions,
@@ -53,6 +54,9 @@ _WHOLE = 22
 """The version of ONNX from which on windows that begin behind an image are not counted."""
 
 
+_MOST_PADDING = 1 << 31
+
+
 def _without_windows_behind(model: ModelProto, version: int) -> ModelProto:
     """Return a model whose pools have no window behind their image.
 
@@ -64,6 +68,9 @@ def _without_windows_behind(model: ModelProto, version: int) -> ModelProto:
     copy, known = ModelProto(), dict[str, Any]()
     copy.CopyFrom(model)
     nodes = copy.graph.node
+    taken = {name for node in inner_nodes(nodes) for name in (*node.input, *node.output)}
+    taken |= {each.name for each in (*copy.graph.input, *copy.graph.initializer)}
+    free = (name for name in map("windows {}".format, range(len(taken) + 4 * len(nodes))) if name not in taken)
     for node in filter(_rounds_up, list(nodes)):
         if not known:
             graph = inferred(copy, strict=False).graph
@@ -72,21 +79,19 @@ def _without_windows_behind(model: ModelProto, version: int) -> ModelProto:
             }
         sizes = sizes_of(known[node.input[0]]) if node.input[0] in known else []
         if (windows := _windows_within(attributes_of(node, version), sizes[2:])) is not None:
-            name = node.output[0]
-            node.output[0] = f"{name}, windows behind it, too"
-            inputs = {"starts": [0] * len(windows), "ends": windows, "axes": [*range(2, 2 + len(windows))]}
-            copy.graph.initializer.extend(
-                numpy_helper.from_array(np.array(values), f"{name}, {what}") for what, values in inputs.items()
-            )
-            behind = [node.output[0], *(f"{name}, {what}" for what in inputs)]
-            nodes.insert(list(nodes).index(node) + 1, helper.make_node("Slice", behind, [name]))
+            name, node.output[0] = node.output[0], next(free)
+            ends = np.array([[0] * len(windows), windows, range(2, 2 + len(windows))])  # from, to, axes
+            constants = [numpy_helper.from_array(values, next(free)) for values in ends]
+            copy.graph.initializer.extend(constants)
+            inputs = [node.output[0], *(each.name for each in constants)]
+            nodes.insert(list(nodes).index(node) + 1, helper.make_node("Slice", inputs, [name]))
             known = {}  # of what is behind it
     return copy
 
 
 def _rounds_up(node: NodeProto) -> bool:
     up = any(each.name == "ceil_mode" and each.i for each in node.attribute)
-    return node.op_type in _POOLS and not node.domain and up
+    return node.op_type in _POOLS and not node.domain and up and any(node.output[:1])
 
 
 def _windows_within(attributes: Mapping[str, Any], known: Shape) -> list[int] | None:
@@ -95,7 +100,8 @@ def _windows_within(attributes: Mapping[str, Any], known: Shape) -> list[int] | 
     ones = [1] * len(sizes)
     kernel, strides, dilations = (attributes.get(name) or ones for name in ("kernel_shape", "strides", "dilations"))
     pads = attributes["pads"] or [0, 0] * len(sizes)
-    if not len(kernel) == len(pads) // 2 == len(sizes) == len(known) > 0:
+    lengths = {len(kernel), len(strides), len(dilations), len(known), len(pads) / 2}
+    if lengths != {len(sizes)} or min(strides, default=0) < 1 or max(pads) >= _MOST_PADDING:  # not known, or no pool
         return None
     if attributes["auto_pad"] in ("SAME_UPPER", "SAME_LOWER"):
         return [-(-size // step) for size, step in zip(sizes, strides, strict=True)]

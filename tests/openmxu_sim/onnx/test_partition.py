@@ -391,6 +391,29 @@ def test_windows_behind_an_image(kind: str, window: str, version: int) -> None:
     assert (computed == expected).all()
 
 
+@pytest.mark.parametrize(
+    "how",
+    [
+        "strides = [0, 0]",
+        'strides = [0, 2], auto_pad = "SAME_UPPER"',
+        "dilations = [1]",
+        f"pads = [{(1 << 63) - 1}, 0, {(1 << 63) - 1}, 0]",
+    ],
+)
+def test_pools_of_no_windows(how: str) -> None:
+    model = _model(f"y = MaxPool <kernel_shape = [2, 2], ceil_mode = 1, {how}> (x)")
+    with pytest.raises(ModelError, match=r"^model cannot be run: .* (Attribute (strides|dilations) |Integer overflow)"):
+        partition(model)
+
+
+def test_names_of_windows_that_are_taken() -> None:
+    nodes = "a = MaxPool <kernel_shape = [1, 1], strides = [5, 5], ceil_mode = 1> (x) b = CONV (a, k) y = Neg (b)"
+    model = _model(nodes, k=_SMALL["k"])
+    for each in [model.graph.node[1].output, model.graph.node[2].input]:
+        each[0] = "windows 0"
+    assert _left(_check(model)) == "Neg"
+
+
 def test_all_of_an_input() -> None:
     """What is only another name of an input says nothing of its channels."""
     nodes = "s = Slice (x, begin, end, axis) t = Transpose <perm = [0, 2, 1, 3]> (s) y = CONV (t, k)"
